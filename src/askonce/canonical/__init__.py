@@ -1,0 +1,1 @@
+"""One model of requests, keys and answers for all dialects; pure."""

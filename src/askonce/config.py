@@ -1,0 +1,144 @@
+"""The configuration: one frozen tree; defaults < TOML file < environment < flags."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+Positive = Annotated[float, Meta(gt=0)]
+Count = Annotated[int, Meta(ge=1)]
+Size = Annotated[int, Meta(ge=0)]
+Unit = Annotated[float, Meta(ge=0, le=1)]
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A table of the configuration file."""
+
+
+class ServerConfig(Section, frozen=True):
+    """`[server]`: where AskOnce listens and what it accepts."""
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65535)] = 8400
+    workers: Count = 1
+    max_body_bytes: Count = 32 * 1024 * 1024
+    """A larger request body is answered with 413."""
+    data_dir: str = ""
+    """Where databases and the server secret live; empty means the platform's data directory."""
+
+
+class UpstreamConfig(Section, frozen=True):
+    """`[[upstream]]`: one engine or provider; the first whose patterns match the model serves it."""
+
+    url: str
+    """Base URL up to and including `/v1`."""
+    name: str = ""
+    """Shown in marks and metrics, part of the key; empty means the URL's host."""
+    models: tuple[str, ...] = ("*",)
+    """Shell patterns of model names."""
+    api_key: str = ""
+    """Sent as the bearer token instead of the caller's credential; empty passes the caller's on."""
+    revision: str = ""
+    connect_timeout: Positive = 5.0
+    first_byte_timeout: Positive = 600.0
+    """Seconds from the request sent to status and headers."""
+    idle_timeout: Positive = 120.0
+    """Seconds between two pieces of a body."""
+    max_connections: Count = 1000
+    ask_usage: bool = True
+    """Ask for usage in streams (`stream_options.include_usage`), so that a hit can replay it."""
+
+
+class ExactConfig(Section, frozen=True):
+    """`[exact]`: tier 2."""
+
+    enabled: bool = True
+    store: str = "sqlite"
+    """`sqlite` (in data_dir), `sqlite:///path`, or `memory`."""
+    ttl: Positive = 3600.0
+    deadline: Positive = 0.005
+    memory_bytes: Size = 64 * 1024 * 1024
+    """Bound of the in-process LRU, for each worker."""
+    disk_bytes: Size = 1024 * 1024 * 1024
+    """Bound of the store's values."""
+    max_entry_bytes: Count = 4 * 1024 * 1024
+
+
+class SemanticConfig(Section, frozen=True):
+    """`[semantic]`: tier 3."""
+
+    enabled: bool = True
+    ttl: Positive = 86400.0
+    deadline: Positive = 0.050
+    floor: Unit = 0.97
+    """Least cosine similarity at which a candidate is looked at."""
+    neighbours: Count = 5
+    """How many candidates the guards look at."""
+    max_temperature: Annotated[float, Meta(ge=0)] = 1.0
+    """A request that asks for more is left to the engine: it wants variety."""
+    model: str = ""
+    """Path of an ONNX file or folder; empty means an installed package."""
+    hub: str = ""
+    """`owner/name@revision` to download when there is no path and no package."""
+    mode: Literal["accurate", "fast"] = "accurate"
+    """`fast` uses a dynamic int8 file: half the time, cosines up to 0.013 off, an index of its own."""
+    threads: Count = 1
+    queue: Count = 8
+    """Texts that may wait for the embedder; past it the tier is skipped."""
+    max_entries: Count = 200_000
+    """Bound of the vector index; the oldest leave first."""
+
+
+class TenantConfig(Section, frozen=True):
+    """`[tenants]`: who shares answers with whom."""
+
+    scope: Literal["credential", "shared"] = "credential"
+    secret: str = ""
+    """Keys the hash of credentials; empty means one generated once in data_dir."""
+
+
+class ControlConfig(Section, frozen=True):
+    """`[controls]`: which request controls callers may use."""
+
+    allow: tuple[
+        Literal[
+            "no-cache", "no-store", "max-age", "only-if-cached", "ttl", "namespace", "tags", "semantic"
+        ],
+        ...,
+    ] = ("no-cache", "no-store", "max-age", "only-if-cached", "ttl", "namespace", "tags", "semantic")
+    max_ttl: Positive = 7 * 86400.0
+    debug: bool = False
+    """Also tell scores and keys in response headers."""
+
+
+class BreakerConfig(Section, frozen=True):
+    """`[breaker]`: when a failing part is left alone."""
+
+    failures: Count = 5
+    """Failures in a row that open it."""
+    cooldown: Positive = 2.0
+    """Seconds until one trial call is let through."""
+
+
+class EngineConfig(Section, frozen=True):
+    """`[engine]`: the embedded small model, used when no upstream is configured."""
+
+    model: str = ""
+    """Path of a GGUF file; empty means the installed package's."""
+    threads: Count = 1
+    context: Count = 4096
+
+
+class Config(Section, frozen=True):
+    """The whole tree."""
+
+    server: ServerConfig = ServerConfig()
+    upstream: tuple[UpstreamConfig, ...] = ()
+    exact: ExactConfig = ExactConfig()
+    semantic: SemanticConfig = SemanticConfig()
+    tenants: TenantConfig = TenantConfig()
+    controls: ControlConfig = ControlConfig()
+    breaker: BreakerConfig = BreakerConfig()
+    engine: EngineConfig = EngineConfig()

@@ -1,0 +1,84 @@
+"""What the core tells the world, as typed events; it knows no metric names."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from askonce.units import Bytes, Seconds, Tokens
+
+Tier = Literal["exact", "semantic", "collapsed", "engine", "passthrough", "none"]
+"""Who answered: `collapsed` is a follower of somebody else's engine call, `none` a refusal."""
+
+Part = Literal["store", "semantic", "embedder", "index", "hot"]
+"""A cache part that can fail on its own and has a breaker of its own."""
+
+BreakerState = Literal["closed", "open", "half_open"]
+
+
+class Event(msgspec.Struct, frozen=True, gc=False):
+    """The root of all events."""
+
+
+class Served(Event, frozen=True, gc=False):
+    """One request was answered."""
+
+    tier: Tier
+    outcome: Literal["ok", "client_error", "upstream_error", "disconnected"]
+    streamed: bool
+    latency: Seconds
+    """Request fully read to last byte handed to the server."""
+    ttft: Seconds
+    """Request fully read to first body byte handed to the server."""
+    saved_prompt: Tokens = Tokens(0)
+    """Prompt tokens that a hit or a collapsed call did not cost."""
+    saved_completion: Tokens = Tokens(0)
+
+
+class AdmissionRefused(Event, frozen=True, gc=False):
+    """An engine answer was not stored."""
+
+    reason: str
+
+
+class GuardVetoed(Event, frozen=True, gc=False):
+    """A semantic candidate was refused by a guard."""
+
+    guard: str
+
+
+class StepSkipped(Event, frozen=True, gc=False):
+    """A cache step was given up: the request went on without it."""
+
+    part: Part
+    cause: Literal["deadline", "breaker", "busy", "error", "unreadable"]
+
+
+class BreakerMoved(Event, frozen=True, gc=False):
+    """A breaker changed its state."""
+
+    part: Part
+    state: BreakerState
+
+
+class Evicted(Event, frozen=True, gc=False):
+    """Entries left to make room (`capacity`) or because their life ended (`expired`)."""
+
+    part: Part
+    cause: Literal["capacity", "expired", "cleared"]
+    entries: int
+
+
+class HeldBytes(Event, frozen=True, gc=False):
+    """How much a part holds now."""
+
+    part: Part
+    size: Bytes
+    entries: int
+
+
+class Embedded(Event, frozen=True, gc=False):
+    """One text was embedded."""
+
+    took: Seconds

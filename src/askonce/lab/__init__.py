@@ -1,0 +1,1 @@
+"""Offline tools: evaluate the semantic tier on labelled sets."""

@@ -1,0 +1,221 @@
+"""The plugs of the house: what the core asks of the world, and nothing else.
+
+All methods that touch the world are asynchronous and must not block the event loop.
+They raise the `CacheFault` of their kind on failure; the caller sets the deadline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from askonce.events import Event
+    from askonce.units import Bytes, Cosine, Seconds, UnixTime
+
+    Vector = NDArray[np.float32]
+    """Shape (dim,), unit length."""
+
+
+class Clock(Protocol):
+    """Time; neither call blocks or mutates."""
+
+    def now(self) -> UnixTime:
+        """The wall clock, for ages and expiry."""
+        ...
+
+    def monotonic(self) -> Seconds:
+        """A clock that never goes back, for durations and deadlines."""
+        ...
+
+
+class Sink(Protocol):
+    """Where events go."""
+
+    def emit(self, event: Event) -> None:
+        """Take one event; must return at once and never raise."""
+        ...
+
+
+class StoreStats(msgspec.Struct, frozen=True):
+    """What a store holds."""
+
+    entries: int
+    size: Bytes
+
+
+class Store(Protocol):
+    """Bytes by key, each with an absolute end of life.
+
+    A key is at most 64 bytes. Every call is atomic. Values come back exactly as put or not at all.
+    """
+
+    async def get(self, key: bytes) -> bytes | None:
+        """Return the live value, or None; never mutates, never extends a life."""
+        ...
+
+    async def put(
+        self, key: bytes, value: bytes, *, ttl: Seconds, tags: Sequence[str] = ()
+    ) -> None:
+        """Set the value, its tags and its end of life, replacing all three; ttl <= 0 deletes."""
+        ...
+
+    async def delete(self, key: bytes) -> bool:
+        """Remove one entry; returns whether a live one was there."""
+        ...
+
+    async def clear(self) -> int:
+        """Remove every entry of this store's namespace; returns how many were live."""
+        ...
+
+    async def stats(self) -> StoreStats:
+        """Count live entries and the bytes of their values."""
+        ...
+
+    async def close(self) -> None:
+        """Release everything; idempotent; later calls raise StoreError."""
+        ...
+
+
+class SupportsTags(Protocol):
+    """A store that can remove by tag."""
+
+    async def delete_tag(self, tag: str) -> int:
+        """Remove every entry that carries the tag; returns how many were live."""
+        ...
+
+
+class SupportsEpoch(Protocol):
+    """A store shared by processes that can tell them when entries were taken away."""
+
+    async def epoch(self) -> int:
+        """A number that grows with every delete, tag delete and clear by any process.
+
+        Holders of copies drop them when it moves; puts do not move it.
+        """
+        ...
+
+
+class Embedder(Protocol):
+    """Text to unit vector."""
+
+    id: str
+    """Names model file, tokenizer and mode by digest: vectors of two ids never meet."""
+    dim: int
+
+    async def embed(self, text: str) -> Vector:
+        """Embed one text; raises TextTooLong, EmbedderBusy when its queue is full, EmbedderError."""
+        ...
+
+    async def close(self) -> None:
+        """Release everything; idempotent."""
+        ...
+
+
+class IndexedText(msgspec.Struct, frozen=True):
+    """One question in an index, and the key of the entry that answers it."""
+
+    key: bytes
+    """Exact key of the entry (32 bytes); unique in the index: a second add replaces the first."""
+    text: str
+    expires_at: UnixTime
+
+
+class Neighbour(msgspec.Struct, frozen=True):
+    """One search result."""
+
+    score: Cosine
+    item: IndexedText
+
+
+class VectorIndex(Protocol):
+    """Nearest neighbours inside one hard partition; a partition never sees another's vectors.
+
+    A partition is 32 bytes. The index is bound to one embedder id.
+    """
+
+    async def add(self, partition: bytes, item: IndexedText, vector: Vector) -> None:
+        """Insert or replace by item.key; visible to this process's next search at once."""
+        ...
+
+    async def search(self, partition: bytes, vector: Vector, *, k: int) -> list[Neighbour]:
+        """The k nearest live items, best first; an unknown partition gives an empty list."""
+        ...
+
+    async def delete(self, keys: Sequence[bytes]) -> int:
+        """Remove items by entry key in any partition; returns how many were there."""
+        ...
+
+    async def clear(self) -> int:
+        """Remove everything; returns how many items there were."""
+        ...
+
+    async def count(self) -> int:
+        """How many live items there are, over all partitions."""
+        ...
+
+    async def close(self) -> None:
+        """Release everything; idempotent; later calls raise VectorIndexError."""
+        ...
+
+
+Headers = Sequence[tuple[bytes, bytes]]
+"""Raw header pairs in order, names in lower case."""
+
+
+class UpstreamRequest(msgspec.Struct, frozen=True):
+    """One HTTP request to an engine; hop-by-hop headers are already gone."""
+
+    method: str
+    path: str
+    """Raw path with query as the caller sent it, from `/v1` on."""
+    headers: Headers
+    body: bytes | AsyncIterator[bytes]
+
+
+class UpstreamResponse(Protocol):
+    """An answer that has begun; read it once, then close."""
+
+    status: int
+    headers: Headers
+
+    def chunks(self) -> AsyncIterator[bytes]:
+        """Body bytes as they arrive; raises UpstreamBroken when they break off."""
+        ...
+
+    async def read(self) -> bytes:
+        """The whole body; raises UpstreamBroken when it breaks off."""
+        ...
+
+    async def close(self) -> None:
+        """Give the connection back, or drop it when the body was not read to its end; idempotent."""
+        ...
+
+
+class Upstream(Protocol):
+    """One engine or provider."""
+
+    name: str
+    revision: str
+    """Operator's label for the model revision behind it; part of every key."""
+
+    async def send(self, request: UpstreamRequest) -> UpstreamResponse:
+        """Send and wait for status and headers; raises UpstreamUnreachable or UpstreamTimeout."""
+        ...
+
+    async def close(self) -> None:
+        """Drop all connections; idempotent."""
+        ...
+
+
+class Statistics(Protocol):
+    """Any part that can say how it is, for `stats` and `/metrics`."""
+
+    def statistics(self) -> Mapping[str, float]:
+        """Current figures by name; cheap and synchronous."""
+        ...

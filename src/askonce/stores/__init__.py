@@ -1,0 +1,1 @@
+"""Exact stores, one file each."""

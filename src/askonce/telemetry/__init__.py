@@ -1,0 +1,1 @@
+"""Subscribers of the core's events, one file each."""

@@ -1,0 +1,1 @@
+"""Public conformance suites, fakes and a fake clock."""

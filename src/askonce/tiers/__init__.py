@@ -1,0 +1,1 @@
+"""The exact and the semantic tier, over ports."""

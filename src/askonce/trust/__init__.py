@@ -1,0 +1,1 @@
+"""Whether a semantic candidate may be served; pure."""

@@ -1,0 +1,1 @@
+"""Engines and providers, one file each."""

@@ -1,0 +1,137 @@
+"""One thread for blocking work, so that the event loop never blocks.
+
+Jobs run in order. Those that wait together run as one batch and wake the loop once, which keeps
+the price of crossing threads low under load. A job whose caller gave up before it began is dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import threading
+from collections import deque
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+T = TypeVar("T")
+Job = tuple["Callable[[], Any]", "asyncio.Future[Any]"]
+
+
+class WorkerBusy(Exception):  # noqa: N818 - a state, not an error
+    """As many jobs wait as may."""
+
+
+class WorkerClosed(Exception):  # noqa: N818 - a state, not an error
+    """The worker takes no more jobs."""
+
+
+class Worker:
+    """A single thread with a bounded queue; create and use it inside a running event loop."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        limit: int,
+        nice: int = 0,
+        around: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext,
+    ) -> None:
+        """Start the thread.
+
+        limit: jobs that may wait or run; one more raises WorkerBusy.
+        nice: lowers the thread's priority where the system allows it.
+        around: entered and left in the thread around each batch, as for a transaction.
+        """
+        self._loop = asyncio.get_running_loop()
+        self._limit = limit
+        self._nice = nice
+        self._around = around
+        self._waiting = 0
+        self._closed = False
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+        self._thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """Jobs that wait or run."""
+        return self._waiting
+
+    async def run(self, job: Callable[[], T]) -> T:
+        """Run the job in the thread and return what it returns; raises WorkerBusy, WorkerClosed."""
+        if self._closed:
+            raise WorkerClosed
+        if self._waiting >= self._limit:
+            raise WorkerBusy
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._waiting += 1
+        self._jobs.put((job, future))
+        return await future
+
+    async def close(self) -> None:
+        """Finish the jobs that wait, then end the thread; idempotent."""
+        if not self._closed:
+            self._closed = True
+            self._jobs.put(None)
+        while self._thread.is_alive():
+            await asyncio.to_thread(self._thread.join)
+
+    def _work(self) -> None:
+        if self._nice and hasattr(os, "setpriority"):
+            with contextlib.suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), self._nice)
+        open_ = True
+        while open_:
+            batch, open_ = self._next_batch()
+            if batch:
+                self._hand_back(self._run_batch(batch))
+
+    def _next_batch(self) -> tuple[list[Job], bool]:
+        batch: list[Job] = []
+        job = self._jobs.get()
+        while job is not None:
+            batch.append(job)
+            if self._jobs.empty():
+                return batch, True
+            job = self._jobs.get_nowait()
+        return batch, False
+
+    def _run_batch(self, batch: list[Job]) -> deque[tuple[asyncio.Future[Any], Any, bool]]:
+        done: deque[tuple[asyncio.Future[Any], Any, bool]] = deque()
+        try:
+            with self._around():
+                for job, future in batch:
+                    done.append(self._run_one(job, future))
+        except Exception as error:  # noqa: BLE001 - the whole batch failed with its transaction
+            return deque((future, error, False) for _, future in batch)
+        return done
+
+    @staticmethod
+    def _run_one(
+        job: Callable[[], Any], future: asyncio.Future[Any]
+    ) -> tuple[asyncio.Future[Any], Any, bool]:
+        if future.cancelled():
+            return future, None, True
+        try:
+            return future, job(), True
+        except Exception as error:  # noqa: BLE001 - handed to the caller as it is
+            return future, error, False
+
+    def _hand_back(self, done: deque[tuple[asyncio.Future[Any], Any, bool]]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is gone, and with it everyone who waits
+            self._loop.call_soon_threadsafe(self._deliver, done)
+
+    def _deliver(self, done: deque[tuple[asyncio.Future[Any], Any, bool]]) -> None:
+        self._waiting -= len(done)
+        for future, outcome, succeeded in done:
+            if future.done():
+                continue
+            if succeeded:
+                future.set_result(outcome)
+            else:
+                future.set_exception(outcome)

@@ -30,7 +30,7 @@ class ServerConfig(Section, frozen=True):
 
 
 class UpstreamConfig(Section, frozen=True):
-    """`[[upstream]]`: one engine or provider; the first whose patterns match the model serves it."""
+    """`[[upstream]]`: one engine or provider; the first that matches the model serves it."""
 
     url: str
     """Base URL up to and including `/v1`."""
@@ -83,7 +83,7 @@ class SemanticConfig(Section, frozen=True):
     hub: str = ""
     """`owner/name@revision` to download when there is no path and no package."""
     mode: Literal["accurate", "fast"] = "accurate"
-    """`fast` uses a dynamic int8 file: half the time, cosines up to 0.013 off, an index of its own."""
+    """`fast` uses a dynamic int8 file: half the time, cosines up to 0.013 off, its own index."""
     threads: Count = 1
     queue: Count = 8
     """Texts that may wait for the embedder; past it the tier is skipped."""
@@ -104,10 +104,26 @@ class ControlConfig(Section, frozen=True):
 
     allow: tuple[
         Literal[
-            "no-cache", "no-store", "max-age", "only-if-cached", "ttl", "namespace", "tags", "semantic"
+            "no-cache",
+            "no-store",
+            "max-age",
+            "only-if-cached",
+            "ttl",
+            "namespace",
+            "tags",
+            "semantic",
         ],
         ...,
-    ] = ("no-cache", "no-store", "max-age", "only-if-cached", "ttl", "namespace", "tags", "semantic")
+    ] = (
+        "no-cache",
+        "no-store",
+        "max-age",
+        "only-if-cached",
+        "ttl",
+        "namespace",
+        "tags",
+        "semantic",
+    )
     max_ttl: Positive = 7 * 86400.0
     debug: bool = False
     """Also tell scores and keys in response headers."""

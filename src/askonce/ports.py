@@ -109,7 +109,7 @@ class Embedder(Protocol):
     dim: int
 
     async def embed(self, text: str) -> Vector:
-        """Embed one text; raises TextTooLong, EmbedderBusy when its queue is full, EmbedderError."""
+        """Embed one text; raises TextTooLong, EmbedderBusy (queue full: shed), EmbedderError."""
         ...
 
     async def close(self) -> None:
@@ -193,7 +193,7 @@ class UpstreamResponse(Protocol):
         ...
 
     async def close(self) -> None:
-        """Give the connection back, or drop it when the body was not read to its end; idempotent."""
+        """Give the connection back, or drop it when the body was not read whole; idempotent."""
         ...
 
 

@@ -22,11 +22,11 @@ T = TypeVar("T")
 Job = tuple["Callable[[], Any]", "asyncio.Future[Any]"]
 
 
-class WorkerBusy(Exception):  # noqa: N818 - a state, not an error
+class WorkerBusy(Exception):
     """As many jobs wait as may."""
 
 
-class WorkerClosed(Exception):  # noqa: N818 - a state, not an error
+class WorkerClosed(Exception):
     """The worker takes no more jobs."""
 
 

@@ -11,7 +11,7 @@ class Answer(msgspec.Struct, frozen=True):
     """A chat completion without its id and time of creation."""
 
     rest: bytes
-    """The completion's JSON members after `id` and `created`, from the first `"` to the last `}`."""
+    """The JSON members after `id` and `created`, from the first `"` to the last `}`."""
     id_prefix: str
     """What the engine's ids begin with, such as `chatcmpl-`."""
     prompt_tokens: Tokens

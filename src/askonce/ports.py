@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from askonce.units import Bytes, Cosine, UnixTime
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from askonce.events import Event
-    from askonce.units import Bytes, Cosine, Seconds, UnixTime
+    from askonce.units import Seconds
 
     Vector = NDArray[np.float32]
     """Shape (dim,), unit length."""

@@ -33,5 +33,5 @@ def seal(entry: Entry) -> bytes:
 
 
 def unseal(key: bytes, sealed: bytes) -> Entry:
-    """The entry in sealed bytes; raises EntryUnreadable when wrong, foreign or of another version."""
+    """The entry in sealed bytes; raises EntryUnreadable when wrong, foreign or of another age."""
     raise NotImplementedError

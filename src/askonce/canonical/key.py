@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
-from askonce.canonical.request import Call, Question
+if TYPE_CHECKING:
+    from askonce.canonical.request import Call, Question
 
 KEY_VERSION = 1
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from askonce.canonical.entry import Entry
 from askonce.units import Cosine, Seconds, UnixTime
 
 if TYPE_CHECKING:
-    from askonce.canonical.entry import Entry
     from askonce.policy.controls import Controls
 
 Forward = Literal["miss", "stale", "request", "bypass"]
@@ -31,6 +31,8 @@ class Plan(msgspec.Struct, frozen=True):
     semantic: bool = False
     """The request has a question, and semantics are on for it."""
     store: bool = True
+    share: bool = True
+    """One engine call may answer this request together with equal ones in flight."""
     fresh: bool = False
     """The caller wants an answer computed for this request alone."""
     only_if_cached: bool = False
@@ -38,11 +40,6 @@ class Plan(msgspec.Struct, frozen=True):
     exact_ttl: Seconds = Seconds(0)
     semantic_ttl: Seconds = Seconds(0)
     tags: tuple[str, ...] = ()
-
-    @property
-    def shares(self) -> bool:
-        """Whether this request may lead or follow a shared flight."""
-        return self.store and not self.fresh
 
 
 class Lives(msgspec.Struct, frozen=True):
@@ -54,12 +51,13 @@ class Lives(msgspec.Struct, frozen=True):
 
 def plan(controls: Controls, lives: Lives, *, has_question: bool) -> Plan:
     """What a request with these controls may use."""
-    fresh = controls.no_cache or controls.max_age == 0
+    fresh = controls.no_cache or controls.max_age == Seconds(0)
     semantic = has_question and controls.semantic and lives.semantic > 0
     return Plan(
         exact=lives.exact > 0 and not fresh,
         semantic=semantic and not fresh,
         store=not controls.no_store and (lives.exact > 0 or semantic),
+        share=not controls.no_store and not fresh,
         fresh=fresh,
         only_if_cached=controls.only_if_cached,
         max_age=controls.max_age,
@@ -70,7 +68,7 @@ def plan(controls: Controls, lives: Lives, *, has_question: bool) -> Plan:
 
 
 def _life(default: Seconds, controls: Controls) -> Seconds:
-    return default if controls.ttl is None or default == 0 else controls.ttl
+    return default if controls.ttl is None or default == Seconds(0) else controls.ttl
 
 
 class Hit(msgspec.Struct, frozen=True):

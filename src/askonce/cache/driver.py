@@ -39,7 +39,7 @@ class Cache:
         if not plan.exact:
             return None
         entry = self._parts.exact.peek(key)
-        return entry and fresh_hit(entry, "exact", plan, self._parts.clock.now())
+        return None if entry is None else fresh_hit(entry, "exact", plan, self._parts.clock.now())
 
     @asynccontextmanager
     async def answering(self, ask: Ask) -> AsyncIterator[Reply]:
@@ -67,7 +67,7 @@ class Cache:
 
     def _board(self, ask: Ask, *, alone: bool) -> tuple[Flight, bool]:
         """A flight for this request, and whether it leads it."""
-        shares = ask.plan.shares and not alone
+        shares = ask.plan.share and not alone
         key = ask.key, ask.plan
         flight = self._flights.get(key) if shares else None
         if flight is not None and flight.joinable:
@@ -81,13 +81,25 @@ class Cache:
     @contextmanager
     def _aboard(self, flight: Flight, ask: Ask) -> Iterator[None]:
         """Read the flight; an answer that nobody reads and nobody may store is not computed."""
-        with flight.reading():
-            yield
-        if not flight.readers and not ask.plan.store and flight in self._leads:
-            self._leads[flight].cancel()
+        try:
+            with flight.reading():
+                yield
+        finally:
+            if not (flight.readers or flight.done or ask.plan.store):
+                self._leads[flight].cancel()
 
     async def _lead(self, ask: Ask, flight: Flight) -> None:
         leader = Leader(self._parts, ask, flight)
+        try:
+            await self._take_off(leader, flight)
+            self._land(ask, flight)
+            await leader.write_back()
+        finally:
+            self._land(ask, flight)
+            del self._leads[flight]
+
+    @staticmethod
+    async def _take_off(leader: Leader, flight: Flight) -> None:
         try:
             await leader.lead()
         except UpstreamError as error:
@@ -98,18 +110,12 @@ class Cache:
         except Exception:
             log.exception("a flight failed")
             flight.finish(UpstreamBroken("the gateway failed to relay the answer"))
-        finally:
-            self._land(ask, flight)
-        await leader.write_back()
-        del self._leads[flight]
 
     def _land(self, ask: Ask, flight: Flight) -> None:
         if self._flights.get((ask.key, ask.plan)) is flight:
             del self._flights[ask.key, ask.plan]
 
-    async def _reply(
-        self, ask: Ask, flight: Flight, *, leads: bool, patient: bool
-    ) -> Reply | None:
+    async def _reply(self, ask: Ask, flight: Flight, *, leads: bool, patient: bool) -> Reply | None:
         """The flight's reply for this request, or None when it should ask again."""
         try:
             outcome = await flight.settled()
@@ -123,7 +129,7 @@ class Cache:
             retry = not leads and patient and _may_pass(outcome.status)
             return None if retry else Live(flight, outcome, collapsed=not leads)
         answer = await flight.landed()
-        return answer and Collapsed(answer, outcome)
+        return None if answer is None else Collapsed(answer, outcome)
 
 
 def _may_pass(status: int) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from askonce.errors import UpstreamBroken, UpstreamError
 from askonce.flow import Forward, GiveUp, Hit
 from askonce.ports import Headers
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
 
     from askonce.canonical.answer import Answer
-    from askonce.errors import UpstreamError
 
 
 class Head(msgspec.Struct, frozen=True):
@@ -112,8 +112,7 @@ class Flight:
         while self.outcome is None and not self.done:
             await self._moved()
         if self.outcome is None:
-            assert self.error is not None
-            raise self.error
+            raise self.error or UpstreamBroken("the call ended without an answer")
         return self.outcome
 
     async def landed(self) -> Answer | None:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, assert_never
 
 import msgspec
 
+from askonce.cache.ask import Limits
 from askonce.cache.flight import Head, Piece
-from askonce.cache.steps import Skipped
+from askonce.cache.steps import Skipped, Steps
 from askonce.canonical.answer import StreamReader, facts, read_completion
 from askonce.canonical.entry import Entry
 from askonce.canonical.key import partition_key
@@ -17,20 +18,19 @@ from askonce.errors import AnswerUnusable, UpstreamBroken
 from askonce.events import AdmissionRefused
 from askonce.flow import AskEngine, GiveUp, Hit, LookExact, LookSemantic, begin
 from askonce.policy.admission import refuse
-from askonce.ports import IndexedText
+from askonce.ports import Clock, IndexedText, Sink
+from askonce.tiers.exact import ExactTier
+from askonce.tiers.semantic import SemanticTier
 from askonce.units import Seconds, UnixTime
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from askonce.cache.ask import Ask, Limits
+    from askonce.cache.ask import Ask
     from askonce.cache.flight import Flight
-    from askonce.cache.steps import Steps
     from askonce.canonical.answer import Answer, Facts
     from askonce.flow import State
-    from askonce.ports import Clock, Neighbour, Sink, UpstreamResponse, Vector
-    from askonce.tiers.exact import ExactTier
-    from askonce.tiers.semantic import SemanticTier
+    from askonce.ports import Neighbour, UpstreamResponse, Vector
 
 
 class Parts(msgspec.Struct, frozen=True):
@@ -58,7 +58,7 @@ class Leader:
         self._kept: tuple[Entry, bytes] | None = None
 
     async def lead(self) -> None:
-        """Bring about the flight's outcome; raises UpstreamError when the engine cannot be asked."""
+        """Bring about the flight's outcome; raises UpstreamError when the engine fails."""
         state: State = begin(self._ask.plan)
         while not isinstance(state, AskEngine):
             match state:
@@ -79,9 +79,7 @@ class Leader:
             return
         entry, sealed = self._kept
         parts, deadline = self._parts, self._parts.limits.write_deadline
-        await parts.steps.attempt(
-            "store_write", deadline, lambda: parts.exact.keep(entry, sealed)
-        )
+        await parts.steps.attempt("store_write", deadline, lambda: parts.exact.keep(entry, sealed))
         semantic = parts.semantic
         if semantic is not None and entry.semantic_until:
             item = IndexedText(entry.key, entry.question, entry.semantic_until)
@@ -93,8 +91,8 @@ class Leader:
 
     @cached_property
     def _partition(self) -> bytes:
-        assert self._ask.question is not None
-        return partition_key(self._ask.scope, self._ask.question)
+        question = self._ask.question
+        return b"" if question is None else partition_key(self._ask.scope, question)
 
     async def _look_exact(self, state: LookExact) -> State:
         parts, key = self._parts, self._ask.key

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from askonce.errors import EmbedderBusy, EntryUnreadable, TextTooLong
-from askonce.events import BreakerMoved, StepSkipped
+from askonce.events import BreakerMoved, Part, SkipCause, StepSkipped
 from askonce.policy.breaker import Breaker
 from askonce.units import Seconds
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from askonce.config import BreakerConfig
-    from askonce.events import Part, SkipCause
     from askonce.ports import Clock, Sink
 
 T = TypeVar("T")

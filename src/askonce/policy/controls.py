@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -61,16 +61,16 @@ def read_controls(pairs: Iterable[tuple[bytes, bytes]], policy: ControlConfig) -
             wishes.update(_directives(text))
         else:
             wishes.update(_product_header(name, text))
-    allowed = {name: wish for name, wish in wishes.items() if name in policy.allow}
-    for name, wish in allowed.items():
+    allowed: dict[str, Any] = {k: wish for k, wish in wishes.items() if k in policy.allow}
+    for control, wish in allowed.items():
         if wish is None:
             raise RequestError(
-                f"The cache control {name!r} has a value that means nothing.",
+                f"The cache control {control!r} has a value that means nothing.",
                 code="invalid_cache_control",
-                param=name,
+                param=control,
             )
     if "ttl" in allowed:
-        allowed["ttl"] = min(allowed["ttl"], policy.max_ttl)  # type: ignore[call-overload]
+        allowed["ttl"] = min(allowed["ttl"], policy.max_ttl)
     return msgspec.convert({k.replace("-", "_"): v for k, v in allowed.items()}, Controls)
 
 

@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 class ExactTier:
     """Entries by exact key: a hot copy in the process, the store behind it."""
 
-    def __init__(
-        self, store: Store, hot: HotCache[Entry], *, clock: Clock, sink: Sink
-    ) -> None:
+    def __init__(self, store: Store, hot: HotCache[Entry], *, clock: Clock, sink: Sink) -> None:
         """Build over a store and a hot cache that nobody else writes to."""
         self._store = store
         self._hot = hot

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import msgspec
+from typing import TYPE_CHECKING, NamedTuple
 
 from askonce.errors import EmbedderBusy
 from askonce.events import GuardVetoed
-from askonce.ports import IndexedText, Neighbour
 from askonce.trust.guards import veto
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from askonce.ports import Embedder, Sink, Vector, VectorIndex
-    from askonce.units import Cosine, Seconds, UnixTime
+    from askonce.ports import Embedder, IndexedText, Neighbour, Sink, Vector, VectorIndex
+    from askonce.units import Cosine, Seconds
 
 
-class Finding(msgspec.Struct, frozen=True):
+class Finding(NamedTuple):
     """What a search brought."""
 
     vector: Vector
@@ -62,9 +59,7 @@ class SemanticTier:
         passed, detail = self._prove(text, near)
         return Finding(vector, passed, detail)
 
-    async def keep(
-        self, partition: bytes, item: IndexedText, vector: Vector | None
-    ) -> None:
+    async def keep(self, partition: bytes, item: IndexedText, vector: Vector | None) -> None:
         """Index a question that the engine has answered; raises EmbedderError, VectorIndexError."""
         if vector is None:
             vector = await self._embedder.embed(item.text)
@@ -74,10 +69,7 @@ class SemanticTier:
         """Remove questions whose entries are gone; raises VectorIndexError."""
         await self._index.delete(keys)
 
-
-    def _prove(
-        self, text: str, near: Sequence[Neighbour]
-    ) -> tuple[tuple[Neighbour, ...], str]:
+    def _prove(self, text: str, near: Sequence[Neighbour]) -> tuple[tuple[Neighbour, ...], str]:
         passed: list[Neighbour] = []
         detail = ""
         for neighbour in near:

@@ -17,7 +17,7 @@ from askonce.canonical.sse import EventSplitter, data_of
 from askonce.errors import AnswerUnusable, UpstreamBroken
 from askonce.events import AdmissionRefused
 from askonce.flow import AskEngine, GiveUp, Hit, LookExact, LookSemantic, begin
-from askonce.policy.admission import refuse
+from askonce.policy.admission import refuse, wants_json
 from askonce.ports import Clock, IndexedText, Sink
 from askonce.tiers.exact import ExactTier
 from askonce.tiers.semantic import SemanticTier
@@ -217,7 +217,7 @@ class Leader:
         answered = facts(answer)
         reason = refuse(
             answered,
-            wants_json=self._ask.call.wants_json,
+            wants_json=wants_json(self._ask.call.body),
             max_bytes=self._parts.limits.max_entry_bytes,
         )
         if reason is not None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from askonce.canonical.answer import Facts
 
 GOOD_ENDS = frozenset({"stop", "tool_calls", "function_call", "end_turn", "stop_sequence"})
@@ -30,6 +32,12 @@ def refuse(facts: Facts, *, wants_json: bool, max_bytes: int) -> str | None:
     if wants_json and not all(map(_is_json, facts.texts)):
         return "not_json"
     return None
+
+
+def wants_json(body: Mapping[str, Any]) -> bool:
+    """Whether a request asks for an answer in JSON (`response_format`)."""
+    wanted = body.get("response_format")
+    return isinstance(wanted, dict) and wanted.get("type") in {"json_object", "json_schema"}
 
 
 def _is_json(text: str) -> bool:

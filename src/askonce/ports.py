@@ -232,6 +232,8 @@ class Upstream(Protocol):
     name: str
     revision: str
     """Operator's label for the model revision behind it; part of every key."""
+    ask_usage: bool
+    """Whether streams should be asked for usage, so that a hit can replay it."""
 
     async def send(self, request: UpstreamRequest) -> UpstreamResponse:
         """Send and wait for status and headers; raises UpstreamUnreachable or UpstreamTimeout."""

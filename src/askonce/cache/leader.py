@@ -53,7 +53,7 @@ class Leader:
         self._ask = ask
         self._flight = flight
         self._vector: Vector | None = None
-        self._indexable = ask.plan.semantic
+        self._indexable = ask.plan.semantic_ttl > 0
         self._asked_at = Seconds(0)
         self._kept: tuple[Entry, bytes] | None = None
 

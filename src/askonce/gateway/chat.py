@@ -22,13 +22,13 @@ from askonce.ports import UpstreamRequest
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from askonce.cache.ask import Reply
     from askonce.cache.driver import Cache
     from askonce.canonical.answer import Answer
     from askonce.canonical.request import Call
     from askonce.flow import Lives, Plan
     from askonce.gateway.envelope import Envelope
-    from askonce.gateway.http import Receive, Scope as HttpScope, Send
+    from askonce.gateway.http import Receive, Send
+    from askonce.gateway.http import Scope as HttpScope
     from askonce.gateway.marks import Pairs
     from askonce.gateway.routing import Upstreams
     from askonce.ports import Clock, Headers, Sink, Upstream, UpstreamResponse
@@ -134,9 +134,7 @@ class ChatRoute:
     async def _send_hit(self, caller: _Caller, hit: Hit) -> None:
         caller.meter.tier = hit.tier
         caller.meter.saved(hit.entry.answer)
-        await self._render(
-            caller, hit.entry.answer, marks_of_hit(hit, debug=self._settings.debug)
-        )
+        await self._render(caller, hit.entry.answer, marks_of_hit(hit, debug=self._settings.debug))
 
     async def _render(self, caller: _Caller, answer: Answer, marks: Pairs) -> None:
         """An answer from memory, with an id and a time of its own."""

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from askonce.errors import RequestError, UpstreamError
 from askonce.events import Served
-from askonce.gateway.http import ClientGone
 from askonce.units import Seconds, Tokens
 
 if TYPE_CHECKING:

@@ -9,13 +9,33 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from askonce.config import SemanticConfig
 from askonce.embedders.onnx import OnnxEmbedder
-from askonce.ports import Vector
 from askonce.units import Seconds, UnixTime
 
-WORDS = "the quick brown fox jumps over a lazy dog while seven small birds sing in trees".split()
+if TYPE_CHECKING:
+    from askonce.ports import Vector
+
+WORDS = [
+    "the",
+    "quick",
+    "brown",
+    "fox",
+    "jumps",
+    "over",
+    "a",
+    "lazy",
+    "dog",
+    "while",
+    "seven",
+    "small",
+    "birds",
+    "sing",
+    "in",
+    "trees",
+]
 PAIRS = [
     ("Does aspirin thin the blood?", "Does aspirin not thin the blood?"),
     ("How do I lose weight fast?", "What is a quick way to lose weight?"),

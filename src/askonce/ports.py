@@ -7,7 +7,7 @@ They raise the `CacheFault` of their kind on failure; the caller sets the deadli
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -84,6 +84,7 @@ class Store(Protocol):
         ...
 
 
+@runtime_checkable
 class SupportsTags(Protocol):
     """A store that can remove by tag."""
 
@@ -92,6 +93,7 @@ class SupportsTags(Protocol):
         ...
 
 
+@runtime_checkable
 class SupportsEpoch(Protocol):
     """A store shared by processes that can tell them when entries were taken away."""
 
@@ -121,8 +123,8 @@ class HotCache(Protocol[V]):
         """Drop one key; nothing happens when it is not there."""
         ...
 
-    def clear(self) -> None:
-        """Drop everything."""
+    def clear(self) -> int:
+        """Drop everything; returns how many entries there were."""
         ...
 
 

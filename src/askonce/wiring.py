@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from askonce.cache.ask import Limits
 from askonce.cache.driver import Cache
@@ -29,7 +30,8 @@ WRITE_DEADLINE = Seconds(2.0)
 """Writes happen behind the answer; this only bounds how long a stuck one is held."""
 
 
-class Parts(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Parts:
     """The adapters that a configuration names."""
 
     store: Store

@@ -60,6 +60,8 @@ class ExactConfig(Section, frozen=True):
     store: str = "sqlite"
     """`sqlite` (in data_dir), `sqlite:///path`, or `memory`."""
     ttl: Positive = 3600.0
+    key_headers: tuple[str, ...] = ("openai-organization", "openai-project", "openai-beta")
+    """Request headers that can change an answer and so are part of the key."""
     deadline: Positive = 0.005
     memory_bytes: Size = 64 * 1024 * 1024
     """Bound of the in-process LRU, for each worker."""

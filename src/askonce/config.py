@@ -27,6 +27,8 @@ class ServerConfig(Section, frozen=True):
     """A larger request body is answered with 413."""
     data_dir: str = ""
     """Where databases and the server secret live; empty means the platform's data directory."""
+    access_log: bool = False
+    """Log one line a request: who answered and how long it took, never its text."""
 
 
 class UpstreamConfig(Section, frozen=True):

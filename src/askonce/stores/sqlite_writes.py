@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-ROW_BYTES = 250
+ROW_BYTES = 160
 """What a row costs in the file besides its value: key, two index slots, half-filled pages."""
 
 STEP_ROWS = 64
@@ -35,7 +35,7 @@ STEP_ROWS = 64
 LEAST_SHRINK = 1024 * 1024
 """Bytes over the bound that one transaction takes away, if it put less itself."""
 
-SLACK_PAGES = 1024
+SLACK_PAGES = 512
 """Free pages that the file keeps for coming entries before it shrinks."""
 
 
@@ -209,8 +209,7 @@ class Writes:
         excess = self._bounds.excess(connection)
         added = _held(connection)[2] - self._cost_before
         evicted = _drop_oldest(connection, min(excess, max(2 * added, LEAST_SHRINK)))
-        if expired or evicted:
-            _shrink_file(connection)
+        _shrink_file(connection)
         entries, size, _ = _held(connection)
         events: list[Event] = [HeldBytes(part="store", size=Bytes(size), entries=entries)]
         if expired:
@@ -247,11 +246,9 @@ def _drop_oldest(connection: sqlite3.Connection, excess: int) -> int:
 
 def _shrink_file(connection: sqlite3.Connection) -> None:
     """Give a step of free pages back to the file system, past a reserve for coming entries."""
-    free = _count(connection, "PRAGMA freelist_count")
-    reserve = max(SLACK_PAGES, _count(connection, "PRAGMA page_count") // 16)
-    if free > reserve:
-        steps = min(free - reserve, LEAST_SHRINK // PAGE_BYTES)
-        connection.execute(f"PRAGMA incremental_vacuum({steps})").fetchall()
+    spare = _count(connection, "PRAGMA freelist_count") - SLACK_PAGES
+    for _ in range(min(spare, LEAST_SHRINK // PAGE_BYTES)):
+        connection.execute("PRAGMA incremental_vacuum(1)")  # the driver steps it once, whatever N
 
 
 def _move_epoch(connection: sqlite3.Connection) -> None:

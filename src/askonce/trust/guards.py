@@ -14,7 +14,13 @@ from askonce.trust.roles import exchanged
 from askonce.trust.words import exclude, excluded, form
 
 NEAR = 0.65
-"""From this share of common forms on, two texts are near-copies."""
+"""From this share of common forms (Dice) on, two texts are near-copies."""
+
+CONTAINED = 0.5
+"""The same where one text holds all of the other, or one word stands for one other."""
+
+REWORDED = 0.8
+"""The same where both texts have words of their own: mostly other words for the same."""
 
 _UNITS = {
     form(word)
@@ -147,9 +153,16 @@ def _mood(pair: Comparison) -> bool:
 
 
 def _content(pair: Comparison) -> bool:
+    left, right = pair.hard_left, pair.hard_right
+    if not left and not right:
+        return False
     if not (pair.left.legible and pair.right.legible):
-        return bool(pair.hard_left or pair.hard_right)
-    return pair.alike >= NEAR and bool(pair.hard_left or pair.hard_right)
+        return True
+    if not (pair.only_left and pair.only_right):
+        return pair.alike >= CONTAINED
+    if len(pair.only_left) == len(pair.only_right) == 1:
+        return pair.alike >= CONTAINED
+    return pair.alike >= (REWORDED if left and right else NEAR)
 
 
 GUARDS: dict[str, Callable[[Comparison], bool]] = {

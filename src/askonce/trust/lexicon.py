@@ -67,7 +67,7 @@ mom mum mother
 dad father
 illness disease sickness
 medicine medication drug
-journey trip
+journey trip travel
 holiday vacation
 luggage baggage
 lorry truck
@@ -390,6 +390,9 @@ is it alright to = can i
 use to = usedto
 used to be = usedto be
 how come = why
+what time = when
+what date = when
+what day = when
 e mail = email
 wi fi = wifi
 credit card = creditcard

@@ -58,7 +58,7 @@ def analyse(text: str) -> Reading:
         codes=_of(kept, forms, "code") | _of(kept, forms, "operator"),
         negations=sum(word in _NEGATORS for word in words),
         grammar=grammar.parse(words, tuple(_form(token) for token in resolved)),
-        initials="".join(token.text[0] for token in resolved),
+        initials="".join(token.text[:1] for token in resolved),
         legible=_legible(plain),
     )
 

@@ -75,9 +75,7 @@ def _units(pair: Comparison) -> bool:
 
 
 def _dates(pair: Comparison) -> bool:
-    if _clash(pair, _DATES):
-        return True
-    return pair.alike >= NEAR and bool(_DATES & (pair.only_left ^ pair.only_right))
+    return _clash(pair, _DATES)
 
 
 def _code(pair: Comparison) -> bool:
@@ -104,10 +102,6 @@ def _opposites(pair: Comparison) -> bool:
     if len(left) * len(right) > 400:
         return any(excluded(word) & right for word in left)
     return any(exclude(one, other) for one in left for other in right)
-
-
-def _order(pair: Comparison) -> bool:
-    return exchanged(pair)
 
 
 def _scope(pair: Comparison) -> bool:
@@ -173,7 +167,7 @@ GUARDS: dict[str, Callable[[Comparison], bool]] = {
     "names": _names,
     "negation": _negation,
     "opposites": _opposites,
-    "order": _order,
+    "order": exchanged,
     "scope": _scope,
     "person": _person,
     "question": _question,

@@ -22,7 +22,7 @@ SOFT = frozenset(
     whether due let's etc am pm happen work set run keep new main overall general certain specific
     particular various different typical usual normal common lot many much long more person people
     already still yet again back around near only all every each both either
-    must should may might not no never without nor become over under before after during
+    must should may might not no never without nor over under before after during
     """.split()
 )
 """Say little alone: one of them too many is no evidence. Guards of their own look at some."""
@@ -322,7 +322,63 @@ directory folder
 repository repo
 function func
 parameter param argument
-uk-wide nationwide
+postpone reschedule rearrange
+collect collection pickup
+takeaway takeout
+appointment booking slot
+pavement sidewalk
+licence license permit
+payslip paycheck
+resign quit
+redundancy layoff
+vegetarian veggie
+pushchair pram buggy stroller
+carryon cabin
+stopover layover
+synchronise synchronize sync
+recover retrieve restore
+notification alert
+call ring
+nearest closest
+maximum max
+minimum min
+broadband internet
+handset phone
+worldwide global globally international-wide
+birthday birthdate
+neighbour neighbor
+behaviour behavior
+cheque check
+grey gray
+jewellery jewelry
+tyre tire
+theatre theater
+metre meter
+analyse analyze analysis
+cancellation cancel
+practise practice
+defence defense
+aluminium aluminum
+maths math mathematics
+cookie biscuit
+eggplant aubergine
+courgette zucchini
+nappy diaper
+torch flashlight
+queue line
+football soccer
+post-code zipcode
+postcode zip
+novel new
+eyesight vision
+lifespan lifetime
+teenager teen
+advert ad advertisement
+vet veterinarian
+dentist dental
+hire rent rental
+refund refunded
+assist assistance
 """
 """A word counts as the first of its line."""
 
@@ -406,6 +462,31 @@ due to = because
 a lot of = many
 lots of = many
 a few = few
+covid 19 = covid
+coronavirus disease 2019 = covid
+turn on = enable
+switch on = enable
+turn off = disable
+switch off = disable
+pick up = collect
+fill in = complete
+fill out = complete
+hand in = submit
+look for = find
+call off = cancel
+put off = postpone
+run out = expire
+running out = expire
+send back = return
+take back = return
+give back = return
+pay back = repay
+get back = recover
+shut down = close
+go up = increase
+gone up = increase
+go down = decrease
+gone down = decrease
 """
 """Several words read as others; longest first wins."""
 

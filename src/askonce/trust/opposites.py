@@ -179,7 +179,6 @@ debit creditcard
 creditcard debitcard
 asset liability
 supply demand
-import-duty export-duty
 winner loser
 question answer
 cause effect
@@ -226,7 +225,6 @@ happy sad
 always never
 all none
 always sometimes
-all some
 only also
 only all
 everyone nobody
@@ -240,7 +238,6 @@ northern southern
 eastern western
 morning evening
 day night
-import-tax export-tax
 liquid solid
 acid alkaline
 forward backward
@@ -268,14 +265,12 @@ used unused
 married divorced
 marry divorce
 occupied vacant
-lower raise
 reward punish
 praise criticise
 blame praise
 agree disagree
 appoint dismiss
 insert remove
-increase lower
 inhale exhale
 freeze melt
 boil freeze

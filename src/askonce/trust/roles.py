@@ -10,9 +10,9 @@ from askonce.trust.reading import Reading
 
 def exchanged(pair: Comparison) -> bool:
     """Whether words that both texts share have changed places in a way that matters."""
-    if pair.akin < 0.6:
+    if pair.akin < 0.75 or pair.alike < 0.6:
         return False
-    return _roles_traded(pair) or _turned(pair)
+    return _roles_traded(pair) or _turned(pair) or _names_swapped(pair)
 
 
 def _roles_traded(pair: Comparison) -> bool:
@@ -40,6 +40,21 @@ def _turned(pair: Comparison) -> bool:
     if left.aided != right.aided and {"who", "what"} & left.asks & right.asks:
         return order[:2] != sorted(order[:2])
     return turned
+
+
+def _names_swapped(pair: Comparison) -> bool:
+    """Whether the same words name two parties in the other order, with a relation in between."""
+    if pair.only_left or pair.only_right or pair.left.grammar.passive or pair.right.grammar.passive:
+        return False
+    order = _order(pair.left, pair.right)
+    if len(order) != 2 or order == sorted(order) or len(pair.left.names) != 2:
+        return False
+    places = [place for place, word in enumerate(pair.left.forms) if word in pair.left.names]
+    return bool(set(pair.left.forms[places[0] + 1 : places[-1]]) - _LEVEL)
+
+
+_LEVEL = frozenset({"and", "or", "vs", "versus", "to"})
+"""Between two names, these put neither first."""
 
 
 def _order(left: Reading, right: Reading) -> list[int]:

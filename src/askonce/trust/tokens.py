@@ -93,15 +93,19 @@ def _pieces(core: str, found: list[Token], *, initial: bool) -> None:
             found.extend(_words(piece, initial=initial and len(found) == start))
         elif piece in "$€£¥₹%":
             found.append(Token(piece))
-        elif piece not in {"/", "*", "**"} or core == piece or _between_digits(core, match):
+        elif _operates(core, match, found):
             found.append(Token(piece.replace("−", "-").replace("–", "-"), "operator"))
     if len(found) == start:
         found.extend(Token(symbol, "code") for symbol in _SYMBOL.findall(core))
 
 
-def _between_digits(core: str, match: re.Match[str]) -> bool:
+def _operates(core: str, match: re.Match[str], found: list[Token]) -> bool:
+    """Whether a sign is arithmetic, not punctuation as in `and/or` or `COVID-19`."""
     before, after = core[: match.start()][-1:], core[match.end() :][:1]
-    return before.isdigit() and after.isdigit()
+    if match[0] in {"/", "*", "**"}:
+        after_number = bool(found) and found[-1].kind == "number"
+        return after_number and not before.isalpha() and not after.isalpha()
+    return match[0] not in "-−–" or not before
 
 
 def _words(piece: str, *, initial: bool) -> list[Token]:

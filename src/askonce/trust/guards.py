@@ -156,6 +156,8 @@ def _content(pair: Comparison) -> bool:
         return pair.alike >= CONTAINED
     if len(pair.only_left) == len(pair.only_right) == 1:
         return pair.alike >= CONTAINED
+    if len(left) == len(right) == 1 and pair.akin >= REWORDED:
+        return True
     return pair.alike >= (REWORDED if left and right else NEAR)
 
 

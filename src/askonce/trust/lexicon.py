@@ -6,7 +6,10 @@ FILLERS = frozenset(
     """
     please pls plz kindly hello hi hey dear thanks thank thx cheers um uh er erm hmm oh ok okay yeah
     so just really actually basically simply exactly currently presently now also well too very quite
-    a an the ever even honestly quickly easily anyone anybody somebody possibly perhaps maybe
+    a an the ever even honestly quickly easily anyone anybody somebody possibly perhaps maybe guys folks sir madam
+    mate asap urgently anyway alright hiya greetings regards
+    literally totally obviously essentially apparently sorry lol ah uhh umm ehm mm eh yes yep yup cool
+    great awesome kinda sorta urgent ta anyhow fully properly correctly
     """.split()
 )
 """Dropped before anything is compared."""
@@ -383,6 +386,58 @@ assist assistance
 """A word counts as the first of its line."""
 
 PHRASES = """
+good morning =
+good afternoon =
+good evening =
+good day =
+hi there =
+hello there =
+hey there =
+quick question =
+i have a question =
+i have one question =
+thanks in advance =
+thank you so much =
+thank you very much =
+thank you =
+many thanks =
+hope you are well =
+hope you are doing well =
+sorry to bother you =
+just wondering =
+figure out = know
+work out = know
+do you happen to know =
+i am trying to =
+i am looking to =
+excuse me =
+i appreciate it =
+let us say =
+wondering if =
+wondering =
+i would like to =
+i need to know =
+i want to ask =
+can anyone tell me =
+can someone tell me =
+can somebody tell me =
+could someone tell me =
+please tell me =
+tell me =
+would you mind =
+any idea =
+any chance =
+you know =
+i mean =
+sort of =
+kind of =
+right now = now
+at the moment = now
+these days = now
+as soon as possible =
+by any chance =
+in general =
+for example =
 two factor authentication = 2 fa
 two step verification = 2 fa
 two factor = 2 fa

@@ -117,8 +117,8 @@ def derived(short: str, long: str) -> bool:
 
 
 def misspelt(short: str, long: str) -> bool:
-    """Whether few slips (a letter lost, doubled or swapped, a vowel for a vowel) part the two."""
-    if len(long) < 5 or len(long) - len(short) > 2:
+    """Whether few slips (a letter lost, doubled, swapped or mistaken) part the two."""
+    if len(long) < 5 or len(long) - len(short) > 2 or short[0] != long[0]:
         return False
     return _within(short, long, 2 if len(short) >= 8 else 1)
 
@@ -134,6 +134,18 @@ def _within(one: str, other: str, slips: int) -> bool:
         return False
     if one[:2] == other[1::-1] and len(one) > 1 and _within(one[2:], other[2:], slips - 1):
         return True
-    if one and other and {one[0], other[0]} <= _VOWELS and _within(one[1:], other[1:], slips - 1):
+    if one and other and _mistaken(one[0], other[0]) and _within(one[1:], other[1:], slips - 1):
         return True
     return _within(one[1:], other, slips - 1) or _within(one, other[1:], slips - 1)
+
+
+_KEYS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
+_MISTAKEN = {pair for row in _KEYS for pair in zip(row, row[1:], strict=False)} | {
+    ("c", "s"), ("c", "k"), ("s", "z"),
+}  # fmt: skip
+
+
+def _mistaken(one: str, other: str) -> bool:
+    """Whether one letter is easily typed for the other."""
+    pair = (one, other)
+    return {one, other} <= _VOWELS or pair in _MISTAKEN or pair[::-1] in _MISTAKEN

@@ -65,9 +65,7 @@ def _numbers(pair: Comparison) -> bool:
 
 
 def _clash(pair: Comparison, of: set[str]) -> bool:
-    return any(
-        of & excluded(word) & pair.only_right for word in pair.only_left & of
-    )
+    return any(of & excluded(word) & pair.only_right for word in pair.only_left & of)
 
 
 def _units(pair: Comparison) -> bool:

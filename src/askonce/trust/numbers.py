@@ -13,9 +13,7 @@ _SMALL = {
 }
 _TENS = {
     word: 10 * (value + 2)
-    for value, word in enumerate(
-        "twenty thirty forty fifty sixty seventy eighty ninety".split()
-    )
+    for value, word in enumerate("twenty thirty forty fifty sixty seventy eighty ninety".split())
 }
 _ORDINALS = {
     word: value + 1

@@ -142,9 +142,7 @@ def _names(found: list[Token], kept: list[Token], forms: tuple[str, ...]) -> fro
     if 3 * (len(words) - capitals - 1) < capitals:
         return frozenset()
     return frozenset(
-        f
-        for token, f in zip(kept, forms, strict=True)
-        if token.capital and token.text not in SOFT
+        f for token, f in zip(kept, forms, strict=True) if token.capital and token.text not in SOFT
     )
 
 

@@ -6,7 +6,7 @@ import hashlib
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from askonce.errors import ConfigError, MissingExtra, TextTooLong
+from askonce.errors import ConfigError, EmbedderError, MissingExtra, TextTooLong
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -37,10 +37,13 @@ class WordPiece:
         self.digest = hashlib.sha256(source).hexdigest()
 
     def encode(self, text: str) -> list[int]:
-        """The ids of the whole text; raises TextTooLong."""
+        """The ids of the whole text; raises TextTooLong, EmbedderError."""
         if len(text) > self._max_tokens * _CHARACTERS_PER_TOKEN:
             raise TextTooLong(f"{len(text)} characters")
-        ids: list[int] = self._tokenizer.encode(text).ids
+        try:
+            ids: list[int] = self._tokenizer.encode(text).ids
+        except TypeError as error:
+            raise EmbedderError("the text has a lone surrogate") from error
         if len(ids) > self._max_tokens:
             raise TextTooLong(f"{len(ids)} tokens, the window holds {self._max_tokens}")
         return ids

@@ -167,5 +167,7 @@ class LocalIndex:
     async def _settle(self) -> None:
         """Work off what is left in slices; a fault ends it, and the next call begins again."""
         with contextlib.suppress(VectorIndexError):
-            while await self._run(self._follower.settle):
+            more = True
+            while more:
+                more = await self._run(self._follower.settle)
                 await asyncio.sleep(_PAUSE if not self._worker.waiting else _LONG_PAUSE)

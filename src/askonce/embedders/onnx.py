@@ -31,6 +31,8 @@ MAX_TOKENS = 256
 _NICE = 10
 _MEMO = 256
 _WARM_UP = "How long does a warm-up of ten words take?"
+_SHORT = 32
+"""Characters below which a text costs no less: the model's fixed work."""
 _WEIGHT = 0.2
 """Of the newest time in the moving average."""
 
@@ -82,6 +84,7 @@ class OnnxEmbedder:
         self._turn = asyncio.Lock()
         self._in_line = 0
         self._average = 0.0
+        self._per_character = 0.0
         self._embedded = 0
         self._shed = 0
         self._memo: OrderedDict[str, Vector] = OrderedDict()
@@ -115,6 +118,12 @@ class OnnxEmbedder:
         """How long a text that came now would wait before its turn, by the recent average."""
         return Seconds(self._waiting * self._average)
 
+    def expected_time(self, text: str) -> Seconds:
+        """The wait and the work; work grows with length, and a remembered text costs nothing."""
+        if text in self._memo:
+            return Seconds(0)
+        return Seconds(self.expected_wait + len(text) * self._per_character)
+
     async def embed(self, text: str) -> Vector:
         """Embed one text; raises TextTooLong, EmbedderBusy, EmbedderError."""
         known = self._memo.get(text)
@@ -125,7 +134,7 @@ class OnnxEmbedder:
             self._shed += 1
             raise EmbedderBusy(f"{self._waiting} texts wait")
         vector, took = await self._in_turn(text)
-        self._note(took)
+        self._note(text, took)
         self._remember(text, vector)
         return vector
 
@@ -170,9 +179,11 @@ class OnnxEmbedder:
         vector.flags.writeable = False
         return vector, self._clock.monotonic() - start
 
-    def _note(self, took: float) -> None:
+    def _note(self, text: str, took: float) -> None:
         self._embedded += 1
         self._average += _WEIGHT * (took - self._average)
+        per_character = took / max(len(text), _SHORT)
+        self._per_character += _WEIGHT * (per_character - self._per_character)
         self._sink.emit(Embedded(took=Seconds(took)))
 
     def _remember(self, text: str, vector: Vector) -> None:

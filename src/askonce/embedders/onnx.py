@@ -186,11 +186,13 @@ class OnnxEmbedder:
         vector.flags.writeable = False
         return vector, self._clock.monotonic() - start
 
-    def _note(self, text: str, took: float) -> None:
+    def _cost(self, text: str) -> float:
+        """About how many tokens of work the text is."""
+        return _FIXED_TOKENS + min(len(text) / _CHARACTERS_PER_TOKEN, self._encoder.window)
+
+    def _note(self, took: float, cost: float) -> None:
         self._embedded += 1
-        self._average += _WEIGHT * (took - self._average)
-        per_character = took / max(len(text), _SHORT)
-        self._per_character += _WEIGHT * (per_character - self._per_character)
+        self._rate += _WEIGHT * (took / cost - self._rate)
         self._sink.emit(Embedded(took=Seconds(took)))
 
     def _remember(self, text: str, vector: Vector) -> None:

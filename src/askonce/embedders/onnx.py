@@ -31,8 +31,6 @@ MAX_TOKENS = 256
 _NICE = 10
 _MEMO = 256
 _WARM_UP = "How long does a warm-up of ten words take?"
-_SHORT = 32
-"""Characters below which a text costs no less: the model's fixed work."""
 _WEIGHT = 0.2
 """Of the newest time in the moving average."""
 
@@ -90,7 +88,6 @@ class OnnxEmbedder:
         self._in_line = 0
         self._rate = 0.0
         self._tokens_ahead = 0.0
-        self._per_character = 0.0
         self._embedded = 0
         self._shed = 0
         self._memo: OrderedDict[str, Vector] = OrderedDict()
@@ -140,8 +137,13 @@ class OnnxEmbedder:
         if self._waiting >= self._queue:
             self._shed += 1
             raise EmbedderBusy(f"{self._waiting} texts wait")
-        vector, took = await self._in_turn(text)
-        self._note(text, took)
+        cost = self._cost(text)
+        self._tokens_ahead += cost
+        try:
+            vector, took = await self._in_turn(text)
+        finally:
+            self._tokens_ahead -= cost
+        self._note(took, cost)
         self._remember(text, vector)
         return vector
 

@@ -107,7 +107,9 @@ def _passive(words: tuple[str, ...]) -> bool:
     return be and (form(before) != before or before.endswith(("ed", "en")) or before in _SAME_PAST)
 
 
-_SAME_PAST = frozenset("hurt hit cut put set beat read shut let cost burst cast".split())
+_SAME_PAST = frozenset(
+    ["hurt", "hit", "cut", "put", "set", "beat", "read", "shut", "let", "cost", "burst", "cast"]
+)
 
 
 def _roles(words: tuple[str, ...], forms: tuple[str, ...]) -> dict[str, str]:

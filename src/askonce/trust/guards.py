@@ -24,20 +24,120 @@ REWORDED = 0.8
 
 _UNITS = {
     form(word)
-    for word in """usd eur gbp inr jpy cny aud cad chf btc eth % kg g lb oz tonne stone km mi metre
-    meter cm mm ft inch yard kb mb gb tb pb ml litre gallon pint celsius fahrenheit kelvin""".split()
+    for word in [
+        "usd",
+        "eur",
+        "gbp",
+        "inr",
+        "jpy",
+        "cny",
+        "aud",
+        "cad",
+        "chf",
+        "btc",
+        "eth",
+        "%",
+        "kg",
+        "g",
+        "lb",
+        "oz",
+        "tonne",
+        "stone",
+        "km",
+        "mi",
+        "metre",
+        "meter",
+        "cm",
+        "mm",
+        "ft",
+        "inch",
+        "yard",
+        "kb",
+        "mb",
+        "gb",
+        "tb",
+        "pb",
+        "ml",
+        "litre",
+        "gallon",
+        "pint",
+        "celsius",
+        "fahrenheit",
+        "kelvin",
+    ]
 }
 _DATES = {
     form(word)
-    for word in """monday tuesday wednesday thursday friday saturday sunday weekday weekend january
-    february april may june july august september october november december spring summer autumn
-    winter today yesterday tomorrow tonight sec min hour day week month quarter year decade century
-    morning afternoon evening night noon midnight breakfast lunch dinner""".split()
+    for word in [
+        "monday",
+        "tuesday",
+        "wednesday",
+        "thursday",
+        "friday",
+        "saturday",
+        "sunday",
+        "weekday",
+        "weekend",
+        "january",
+        "february",
+        "april",
+        "may",
+        "june",
+        "july",
+        "august",
+        "september",
+        "october",
+        "november",
+        "december",
+        "spring",
+        "summer",
+        "autumn",
+        "winter",
+        "today",
+        "yesterday",
+        "tomorrow",
+        "tonight",
+        "sec",
+        "min",
+        "hour",
+        "day",
+        "week",
+        "month",
+        "quarter",
+        "year",
+        "decade",
+        "century",
+        "morning",
+        "afternoon",
+        "evening",
+        "night",
+        "noon",
+        "midnight",
+        "breakfast",
+        "lunch",
+        "dinner",
+    ]
 }
 _QUANTIFIERS = frozenset(
-    "all only every each both either none some any most least first last".split()
+    [
+        "all",
+        "only",
+        "every",
+        "each",
+        "both",
+        "either",
+        "none",
+        "some",
+        "any",
+        "most",
+        "least",
+        "first",
+        "last",
+    ]
 )
-_RELATIONS = frozenset("before after during over under until since except atleast atmost".split())
+_RELATIONS = frozenset(
+    ["before", "after", "during", "over", "under", "until", "since", "except", "atleast", "atmost"]
+)
 
 
 def veto(question: str, cached: str) -> str | None:

@@ -14,7 +14,23 @@ from askonce.trust.tokens import Token, normalised, tokens
 from askonce.trust.words import form
 
 _NEGATORS = frozenset({"not", "no", "never", "without", "neither", "nor", "except"})
-_WH = frozenset("what where who when why how that there it he she here let".split())
+_WH = frozenset(
+    [
+        "what",
+        "where",
+        "who",
+        "when",
+        "why",
+        "how",
+        "that",
+        "there",
+        "it",
+        "he",
+        "she",
+        "here",
+        "let",
+    ]
+)
 
 
 class Reading(msgspec.Struct, frozen=True):

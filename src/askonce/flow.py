@@ -56,7 +56,7 @@ def plan(controls: Controls, lives: Lives, *, has_question: bool) -> Plan:
     return Plan(
         exact=lives.exact > 0 and not fresh,
         semantic=semantic and not fresh,
-        store=not controls.no_store and controls.ttl != 0 and (lives.exact > 0 or semantic),
+        store=not controls.no_store and controls.ttl != Seconds(0) and (lives.exact > 0 or semantic),
         share=not controls.no_store and not fresh,
         fresh=fresh,
         only_if_cached=controls.only_if_cached,

@@ -163,14 +163,14 @@ class ChatRoute:
         else:
             await start_stream(caller.send, head.status, headers)
             await _send_pieces(caller, reply, usage=_shows_usage(self._upstreams, caller.call))
-        if reply.collapsed and reply.seat.answer is not None:
-            meter.saved(reply.seat.answer)
+        if reply.collapsed and reply.flight.answer is not None:
+            meter.saved(reply.flight.answer)
 
 
 async def _send_pieces(caller: _Caller, reply: Live, *, usage: bool) -> None:
     """The live stream; one that breaks off ends with an error event and without `[DONE]`."""
     try:
-        async for piece in reply.seat.pieces(usage=usage):
+        async for piece in reply.flight.pieces(usage=usage):
             caller.meter.began()
             await caller.send({"type": "http.response.body", "body": piece, "more_body": True})
     except UpstreamBroken as broken:

@@ -476,6 +476,7 @@ CHOICES = st.lists(
 ).map(lambda choices: [{"index": at, **each} for at, each in enumerate(choices)])
 
 
+@pytest.mark.slow
 @given(CHOICES, UNKNOWN, st.integers(1, 40))
 def test_any_answer_survives_streaming(choices: Json, unknown: Json, size: int) -> None:
     """A streamed delivery, cut anywhere, reads back as the answer it was made from."""

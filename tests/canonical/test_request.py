@@ -175,6 +175,7 @@ def _utf16(text: str) -> list[int]:
     return [int.from_bytes(raw[at : at + 2], "big") for at in range(0, len(raw), 2)]
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_every_spelling_of_one_request_is_one_canonical_form(data: st.DataObject) -> None:
     """Order of keys, whitespace, number form, escapes and NFC variants make no difference."""

@@ -70,6 +70,14 @@ def test_many_events_in_one_piece_and_one_in_many() -> None:
     assert split([b""]) == ([], b"")
 
 
+def test_a_piece_that_is_one_event_is_handed_on_as_it_is() -> None:
+    """The common case copies nothing."""
+    splitter, piece = EventSplitter(), b"data: x\n\n"
+    (event,) = splitter.feed(piece)
+    assert event is piece
+    assert splitter.feed(b"\n\n") == [b"\n\n"]
+
+
 class Counting(EventSplitter):
     """Counts how many bytes are looked through."""
 

@@ -459,6 +459,15 @@ def test_frame_does_not_depend_on_the_text(one: str, other: str) -> None:
     assert a.text == unicodedata.normalize("NFC", one)
 
 
+def test_what_stands_for_the_text_is_no_text() -> None:
+    """The placeholder is of a kind that no message can spell as its text."""
+    plain, parts = asked("true"), asked([{"type": "text", "text": "true"}])
+    assert isinstance(plain, Question)
+    assert isinstance(parts, Question)
+    assert json.loads(plain.frame)["messages"][-1]["content"] is True
+    assert json.loads(parts.frame)["messages"][-1]["content"] == [{"type": "text", "text": True}]
+
+
 def test_question_leaves_the_call_alone() -> None:
     """Finding the question changes nothing."""
     call = parsed(messages=[{"role": "user", "content": [{"type": "text", "text": "a"}]}])

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 HOUR = Seconds(3600.0)
 MIB = 1024 * 1024
 
+BOUND = 2 * MIB
+"""Of stores that several processes write."""
+FOLDER_BOUND = BOUND + BOUND // 2 + 24 * MIB
+"""The file within its half more, and a write-ahead log of at most a few checkpoints."""
+
 
 @contextlib.asynccontextmanager
 async def opened(
@@ -77,3 +82,8 @@ def overwrite(path: Path, content: bytes | bytearray) -> None:
     """Put other bytes in a file, in a folder that may not be there yet."""
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(content)
+
+
+def folder_size(path: Path) -> int:
+    """Bytes of all files of the store."""
+    return sum(found.stat().st_size for found in path.parent.iterdir())

@@ -32,6 +32,7 @@ SLACK_BYTES = 16 * 1024 * 1024
 
 CHECKPOINT_BYTES = 4 * 1024 * 1024
 BUSY_MS = 20
+LEAST_PAGES = 64
 OPEN_BUSY_SECONDS = 2.0
 
 ENTRY_TABLES = (
@@ -91,7 +92,7 @@ class StoreFile:
     def __init__(self, path: Path, *, clock: Clock, file_bytes: int) -> None:
         """file_bytes: where eviction keeps the file; SLACK_BYTES more fail as a full disk does."""
         self.path = path
-        self.pages = file_bytes // PAGE_BYTES
+        self.pages = max(file_bytes // PAGE_BYTES, LEAST_PAGES)
         """Pages in use at which eviction begins."""
         self.set_aside = 0
         """How many files this process has set aside."""

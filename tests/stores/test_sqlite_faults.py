@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import sqlite3
 from typing import TYPE_CHECKING
@@ -23,11 +24,13 @@ from tests.stores.sqlite_support import (
 
 from askonce.errors import StoreError
 from askonce.events import Evicted
+from askonce.stores import sqlite_file, sqlite_writes
 from askonce.stores.sqlite import SqliteStore
 from askonce.stores.sqlite_file import SCHEMA_VERSION
 from askonce.testing import FakeClock, RecordingSink
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.anyio
@@ -193,14 +196,31 @@ async def test_a_full_disk_fails_puts_and_heals(path: Path) -> None:
     assert held_rightly(path)
 
 
-async def test_a_full_disk_with_nothing_to_evict_stays_a_fault(path: Path) -> None:
-    """Where no eviction can help, every put fails and every get still answers."""
-    async with opened(path) as store:
+async def test_a_full_disk_that_no_eviction_helps_heals_in_the_end(path: Path) -> None:
+    """While nothing can be written, puts fail and gets answer; after a minute the file goes."""
+    clock = FakeClock()
+    async with opened(path, clock=clock) as store:
         await store.put(b"k", b"v", ttl=HOUR)
+        before = await store.epoch()
         await limit_file(store, 1)
         for number in range(3):
             assert await put_outcome(store, number) == "StoreError"
-        assert await store.get(b"k") in {b"v", None}
+            assert await store.get(b"k") in {b"v", None}
+        clock.advance(sqlite_writes.STUCK_SECONDS)
+        assert await put_outcome(store, 4) == "StoreError"
+        assert await put_outcome(store, 5) == "ok"
+        assert await store.get(key(5)) == bytes(50_000)
+        assert await store.epoch() > before
+        assert set_aside(path) == []
+
+
+async def test_does_not_wait_for_ever_to_open(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that hangs while it holds the lock file costs the others a fault, not a hang."""
+    monkeypatch.setattr(sqlite_file, "OPEN_BUSY_SECONDS", 0.02)
+    async with opened(path) as store:
+        with lock_held(path), pytest.raises(StoreError, match="cannot open"):
+            await store.get(b"k")
+        assert await store.get(b"k") is None
 
 
 async def test_a_write_that_is_refused_leaves_reads_alone(path: Path) -> None:
@@ -248,6 +268,15 @@ async def fill_then_damage(path: Path) -> None:
     content = content_of(path)
     content[20 * 8192 :] = os.urandom(len(content) - 20 * 8192)
     overwrite(path, content)
+
+
+@contextlib.contextmanager
+def lock_held(path: Path) -> Iterator[None]:
+    """Hold the lock file, as a process that opens the store does."""
+    path.parent.mkdir()
+    with path.with_name(f"{path.name}.lock").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 async def answer(store: SqliteStore, wanted: bytes) -> bytes | str | None:

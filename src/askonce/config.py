@@ -27,6 +27,8 @@ class ServerConfig(Section, frozen=True):
     """A larger request body is answered with 413."""
     data_dir: str = ""
     """Where databases and the server secret live; empty means the platform's data directory."""
+    access_log: bool = False
+    """Log one line a request: who answered and how long it took, never its text."""
 
 
 class UpstreamConfig(Section, frozen=True):
@@ -58,6 +60,8 @@ class ExactConfig(Section, frozen=True):
     store: str = "sqlite"
     """`sqlite` (in data_dir), `sqlite:///path`, or `memory`."""
     ttl: Positive = 3600.0
+    key_headers: tuple[str, ...] = ("openai-organization", "openai-project", "openai-beta")
+    """Request headers that can change an answer and so are part of the key."""
     deadline: Positive = 0.005
     memory_bytes: Size = 64 * 1024 * 1024
     """Bound of the in-process LRU, for each worker."""

@@ -11,8 +11,10 @@ from askonce.units import Bytes, Seconds, Tokens
 Tier = Literal["exact", "semantic", "collapsed", "engine", "passthrough", "none"]
 """Who answered: `collapsed` is a follower of somebody else's engine call, `none` a refusal."""
 
-Part = Literal["store", "semantic", "embedder", "index", "hot"]
+Part = Literal["hot", "store", "store_write", "embedder", "index", "semantic", "semantic_write"]
 """A cache part that can fail on its own and has a breaker of its own."""
+
+SkipCause = Literal["deadline", "breaker", "busy", "too_long", "error", "unreadable"]
 
 BreakerState = Literal["closed", "open", "half_open"]
 
@@ -52,7 +54,7 @@ class StepSkipped(Event, frozen=True, gc=False):
     """A cache step was given up: the request went on without it."""
 
     part: Part
-    cause: Literal["deadline", "breaker", "busy", "error", "unreadable"]
+    cause: SkipCause
 
 
 class BreakerMoved(Event, frozen=True, gc=False):

@@ -7,7 +7,7 @@ They raise the `CacheFault` of their kind on failure; the caller sets the deadli
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -84,6 +84,7 @@ class Store(Protocol):
         ...
 
 
+@runtime_checkable
 class SupportsTags(Protocol):
     """A store that can remove by tag."""
 
@@ -92,6 +93,7 @@ class SupportsTags(Protocol):
         ...
 
 
+@runtime_checkable
 class SupportsEpoch(Protocol):
     """A store shared by processes that can tell them when entries were taken away."""
 
@@ -103,12 +105,39 @@ class SupportsEpoch(Protocol):
         ...
 
 
+V = TypeVar("V")
+
+
+class HotCache(Protocol[V]):
+    """A bounded cache inside the process, in front of a store; synchronous and without I/O."""
+
+    def get(self, key: bytes, now: float) -> V | None:
+        """The live value, or None; marks it as used."""
+        ...
+
+    def put(self, key: bytes, value: V, size: int, expires_at: float) -> int:
+        """Keep a value of that many bytes; returns how many others had to leave."""
+        ...
+
+    def discard(self, key: bytes) -> None:
+        """Drop one key; nothing happens when it is not there."""
+        ...
+
+    def clear(self) -> int:
+        """Drop everything; returns how many entries there were."""
+        ...
+
+
 class Embedder(Protocol):
     """Text to unit vector."""
 
     id: str
     """Names model file, tokenizer and mode by digest: vectors of two ids never meet."""
     dim: int
+
+    def expected_time(self, text: str) -> Seconds:
+        """How long `embed` would take now, waiting included; an estimate, 0 while unknown."""
+        ...
 
     async def embed(self, text: str) -> Vector:
         """Embed one text; raises TextTooLong, EmbedderBusy (queue full: shed), EmbedderError."""
@@ -205,6 +234,8 @@ class Upstream(Protocol):
     name: str
     revision: str
     """Operator's label for the model revision behind it; part of every key."""
+    ask_usage: bool
+    """Whether streams should be asked for usage, so that a hit can replay it."""
 
     async def send(self, request: UpstreamRequest) -> UpstreamResponse:
         """Send and wait for status and headers; raises UpstreamUnreachable or UpstreamTimeout."""

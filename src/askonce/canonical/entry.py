@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
+from typing import Final
+
 import msgspec
 
 from askonce.canonical.answer import Answer
+from askonce.errors import EntryUnreadable
 from askonce.units import Seconds, UnixTime
+
+_MAGIC: Final = b"AOE\x01"
+"""Three letters and the version of what follows."""
+_DIGEST: Final = 16
+_OPENING: Final = len(_MAGIC) + _DIGEST
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -27,11 +36,31 @@ class Entry(msgspec.Struct, frozen=True):
     """How long the engine took."""
 
 
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Entry).decode
+
+
 def seal(entry: Entry) -> bytes:
     """Versioned bytes with a digest that binds them to the entry's key."""
-    raise NotImplementedError
+    payload = _encode(entry)
+    return b"".join((_MAGIC, _digest(entry.key, payload), payload))
 
 
 def unseal(key: bytes, sealed: bytes) -> Entry:
     """The entry in sealed bytes; raises EntryUnreadable when wrong, foreign or of another age."""
-    raise NotImplementedError
+    if sealed[: len(_MAGIC)] != _MAGIC:
+        raise EntryUnreadable("not an entry of this version")
+    payload = memoryview(sealed)[_OPENING:]
+    if sealed[len(_MAGIC) : _OPENING] != _digest(key, payload):
+        raise EntryUnreadable("damaged, or another key's entry")
+    try:
+        return _decode(payload)
+    except ValueError as error:
+        raise EntryUnreadable("not the fields of an entry") from error
+
+
+def _digest(key: bytes, payload: bytes | memoryview) -> bytes:
+    digest = hashlib.blake2b(digest_size=_DIGEST, person=b"askonce entry")
+    digest.update(len(key).to_bytes(8, "big") + key)
+    digest.update(payload)
+    return digest.digest()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -27,9 +29,23 @@ class Scope(msgspec.Struct, frozen=True):
 
 def exact_key(scope: Scope, call: Call) -> bytes:
     """SHA-256 over version, scope and canonical request, each length-delimited; 32 bytes."""
-    raise NotImplementedError
+    return hashlib.sha256(_opening(scope, b"exact") + _sized(call.canonical)).digest()
 
 
 def partition_key(scope: Scope, question: Question) -> bytes:
     """SHA-256 over version, scope and the question's frame; 32 bytes."""
-    raise NotImplementedError
+    return hashlib.sha256(_opening(scope, b"partition") + _sized(question.frame)).digest()
+
+
+@lru_cache(maxsize=1024)
+def _opening(scope: Scope, kind: bytes) -> bytes:
+    """All that is hashed before the request, in a form that only this scope and kind have."""
+    parts = [b"askonce", KEY_VERSION.to_bytes(4, "big"), kind]
+    parts += [part.encode() for part in (scope.endpoint, scope.upstream, scope.revision)]
+    parts += [scope.tenant, scope.namespace.encode(), len(scope.headers).to_bytes(4, "big")]
+    parts += [part for header in scope.headers for part in header]
+    return b"".join(map(_sized, parts))
+
+
+def _sized(part: bytes) -> bytes:
+    return len(part).to_bytes(8, "big") + part

@@ -90,6 +90,7 @@ class HttpUpstream:
         self._base = _checked_base(config.url)
         self.name = config.name or URL(self._base).host or self._base
         self.revision = config.revision
+        self.ask_usage = config.ask_usage
         self._config = config
         self._bearer = _checked_key(config.api_key)
         self._replaced = {b"host"} | ({b"authorization", b"x-api-key"} if self._bearer else set())

@@ -1,0 +1,50 @@
+# The few commands of this repository; each installs what it needs into .venv first.
+PYTHON = $(shell scripts/find-python)
+BIN = .venv/bin
+CORE = src/askonce/canonical/*,src/askonce/policy/*,src/askonce/trust/*,src/askonce/tiers/*,src/askonce/flow.py,src/askonce/errors.py,src/askonce/events.py,src/askonce/units.py,src/askonce/config.py,src/askonce/ports.py
+
+.PHONY: serve test check format lint types contracts coverage docs bench pins serve-env dev-env clean
+
+serve: serve-env ## start AskOnce; ARGS="--port 8401" passes flags
+	$(BIN)/askonce serve $(ARGS)
+
+test: dev-env ## run the tests; ARGS="-k name" passes flags
+	$(BIN)/pytest $(ARGS)
+
+check: lint types contracts docs coverage ## all that a change must pass
+
+format: dev-env ## put the code into shape
+	$(BIN)/ruff check --fix-only --quiet
+	$(BIN)/ruff format
+
+lint: dev-env
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+
+types: dev-env
+	$(BIN)/mypy
+
+contracts: dev-env
+	$(BIN)/lint-imports
+
+coverage: dev-env
+	$(BIN)/coverage run -m pytest
+	$(BIN)/coverage report --include='$(CORE)' --fail-under=100 --skip-covered --show-missing
+
+docs: dev-env
+	$(BIN)/zensical build --strict --clean
+
+bench: dev-env ## measure; ARGS="exact" passes names
+	$(BIN)/python -m bench $(ARGS)
+
+pins: dev-env ## resolve the newest versions that pyproject.toml allows
+	scripts/pin
+
+serve-env:
+	@$(PYTHON) scripts/install.py serve
+
+dev-env:
+	@$(PYTHON) scripts/install.py dev
+
+clean: ## remove what the commands above made
+	rm -rf .venv .venv.lock .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .coverage site

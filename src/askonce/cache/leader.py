@@ -1,0 +1,283 @@
+"""The way of one flight's leader: look in the tiers, ask the engine, write the answer back."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, assert_never
+
+import msgspec
+
+from askonce.cache.ask import Limits
+from askonce.cache.flight import Head
+from askonce.cache.pieces import Cutter
+from askonce.cache.steps import Skipped, Steps
+from askonce.canonical.answer import facts, read_completion
+from askonce.canonical.entry import Entry
+from askonce.canonical.key import partition_key
+from askonce.errors import AnswerUnusable, EntryUnreadable, UpstreamError
+from askonce.events import AdmissionRefused
+from askonce.flow import AskEngine, GiveUp, Hit, LookExact, LookSemantic, begin, fresh_hit
+from askonce.policy.admission import refuse, wants_json
+from askonce.ports import Clock, IndexedText, Sink
+from askonce.tiers.exact import ExactTier
+from askonce.tiers.semantic import SemanticTier
+from askonce.units import Seconds, UnixTime
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from askonce.cache.ask import Ask
+    from askonce.cache.flight import Flight
+    from askonce.canonical.answer import Answer, Facts
+    from askonce.flow import Plan, State
+    from askonce.ports import Neighbour, UpstreamResponse, Vector
+
+
+class Parts(msgspec.Struct, frozen=True):
+    """What every leader works with."""
+
+    exact: ExactTier
+    semantic: SemanticTier | None
+    steps: Steps
+    limits: Limits
+    clock: Clock
+    sink: Sink
+
+    def peek(self, key: bytes, plan: Plan) -> Hit | None:
+        """The hot exact hit; no I/O."""
+        entry = self.steps.guard("hot", lambda: self.exact.peek(key))
+        if entry is None or isinstance(entry, Skipped):
+            return None
+        return fresh_hit(entry, "exact", plan, self.clock.now())
+
+
+class Leader:
+    """Leads one flight from its first look to its write-back."""
+
+    def __init__(self, parts: Parts, ask: Ask, flight: Flight) -> None:
+        """Nothing happens before `lead`."""
+        self._parts = parts
+        self._ask = ask
+        self._flight = flight
+        self._vector: Vector | None = None
+        self._indexable = ask.plan.semantic_ttl > 0
+        self._asked_at = Seconds(0)
+        self._lost: list[bytes] = []
+        self._kept: tuple[Entry, bytes] | None = None
+
+    async def lead(self) -> None:
+        """Bring about the flight's outcome; raises UpstreamError when the engine fails."""
+        state: State = begin(self._ask.plan)
+        while not isinstance(state, AskEngine):
+            match state:
+                case LookExact():
+                    state = await self._look_exact(state)
+                case LookSemantic():
+                    state = await self._look_semantic(state)
+                case Hit() | GiveUp():
+                    self._flight.resolve(state, done=True)
+                    return
+                case _:
+                    assert_never(state)
+        await self._ask_engine(state)
+
+    async def write_back(self) -> None:
+        """Store what was admitted, forget questions without an answer; raises nothing."""
+        await self._forget_lost()
+        if self._kept is None:
+            return
+        entry, sealed = self._kept
+        parts, deadline = self._parts, self._parts.limits.write_deadline
+        await parts.steps.attempt("store_write", deadline, lambda: parts.exact.keep(entry, sealed))
+        semantic = parts.semantic
+        if semantic is not None and entry.semantic_until:
+            item = IndexedText(entry.key, entry.question, entry.semantic_until)
+            await parts.steps.attempt(
+                "semantic_write",
+                deadline,
+                lambda: semantic.keep(self._partition, item, self._vector),
+            )
+
+    async def _forget_lost(self) -> None:
+        parts, semantic = self._parts, self._parts.semantic
+        if self._lost and semantic is not None:
+            deadline = parts.limits.write_deadline
+            await parts.steps.attempt(
+                "semantic_write", deadline, lambda: semantic.forget(self._lost)
+            )
+
+    @cached_property
+    def _partition(self) -> bytes:
+        question = self._ask.question
+        return b"" if question is None else partition_key(self._ask.scope, question)
+
+    async def _look_exact(self, state: LookExact) -> State:
+        parts, key = self._parts, self._ask.key
+        hot = parts.peek(key, state.plan)
+        if hot is not None:
+            return hot
+        found = await parts.steps.attempt(
+            "store", parts.limits.exact_deadline, lambda: parts.exact.find(key)
+        )
+        if isinstance(found, Skipped):
+            return state.missed(found.detail)
+        return state.missed() if found is None else state.found(found, parts.clock.now())
+
+    async def _look_semantic(self, state: LookSemantic) -> State:
+        found = await self._parts.steps.attempt(
+            "semantic", self._parts.limits.semantic_deadline, self._search
+        )
+        if isinstance(found, Skipped):
+            self._indexable = found.cause != "too_long"
+            return state.missed(found.detail)
+        if isinstance(found, str):
+            return state.missed(found)
+        entry, neighbour = found
+        return state.found(entry, neighbour.score, self._parts.clock.now())
+
+    async def _search(self) -> tuple[Entry, Neighbour] | str:
+        """The first proven candidate whose entry is alive, or why there is none."""
+        semantic, question = self._parts.semantic, self._ask.question
+        if semantic is None or question is None:
+            return ""
+        finding = await semantic.find(self._partition, question.text)
+        self._vector = finding.vector
+        for neighbour in finding.passed:
+            entry = await self._entry_of(neighbour)
+            if entry is not None:
+                return entry, neighbour
+            self._lost.append(neighbour.item.key)
+        return finding.detail
+
+    async def _entry_of(self, neighbour: Neighbour) -> Entry | None:
+        exact, key = self._parts.exact, neighbour.item.key
+        try:
+            entry = exact.peek(key) or await exact.find(key)
+        except EntryUnreadable:
+            return None
+        if entry is None or entry.question != neighbour.item.text:
+            return None
+        return entry if entry.semantic_until > self._parts.clock.now() else None
+
+    async def _ask_engine(self, state: AskEngine) -> None:
+        self._asked_at = self._parts.clock.monotonic()
+        response = await self._ask.send()
+        try:
+            kind = _delivery(response)
+            if kind == "stream" and self._ask.call.stream:
+                await self._relay_stream(response, state)
+            else:
+                readable = kind == "whole" and not self._ask.call.stream
+                await self._relay_whole(response, state, readable=readable)
+        finally:
+            await response.close()
+
+    async def _relay_whole(
+        self, response: UpstreamResponse, state: AskEngine, *, readable: bool
+    ) -> None:
+        try:
+            body = await response.read()
+        except UpstreamError:
+            self._refused("broken")
+            raise
+        if readable:
+            self._take(lambda: read_completion(body))
+        else:
+            self._refused("status" if response.status >= 400 else "content_type")
+        head = Head(
+            status=response.status,
+            headers=response.headers,
+            forward=state.forward,
+            details=state.details,
+            streamed=False,
+            body=body,
+            stored=self._kept is not None,
+        )
+        self._flight.resolve(head, done=True)
+
+    async def _relay_stream(self, response: UpstreamResponse, state: AskEngine) -> None:
+        flight, cutter = self._flight, Cutter(self._parts.limits.max_entry_bytes)
+        head = Head(
+            status=response.status,
+            headers=response.headers,
+            forward=state.forward,
+            details=state.details,
+            streamed=True,
+        )
+        try:
+            async for chunk in response.chunks():
+                if pieces := cutter.cut(chunk):
+                    flight.resolve(head, done=False)
+                    await flight.extend(pieces)
+                if flight.unwanted:
+                    break
+        except UpstreamError as broken:
+            self._refused("broken")
+            if flight.outcome is None:
+                raise
+            flight.finish(broken)
+            return
+        flight.resolve(head, done=False)
+        await flight.extend(cutter.rest())
+        if flight.overflown:
+            self._refused("oversize")
+        else:
+            self._take(cutter.answer)
+        flight.finish()
+
+    def _take(self, read: Callable[[], Answer]) -> None:
+        """Read the answer for the flight's other readers, and admit it; raises nothing."""
+        self._parts.steps.guard("hot", lambda: self._read(read))
+
+    def _read(self, read: Callable[[], Answer]) -> None:
+        try:
+            answer = read()
+        except AnswerUnusable as unusable:
+            self._refused(unusable.reason)
+            return
+        self._flight.answer = answer
+        if self._ask.plan.store:
+            self._admit(answer)
+
+    def _admit(self, answer: Answer) -> None:
+        answered = facts(answer)
+        reason = refuse(
+            answered,
+            wants_json=wants_json(self._ask.call.body),
+            max_bytes=self._parts.limits.max_entry_bytes,
+        )
+        if reason is not None:
+            self._refused(reason)
+            return
+        entry = self._entry(answer, answered)
+        self._kept = entry, self._parts.exact.hold(entry)
+
+    def _entry(self, answer: Answer, answered: Facts) -> Entry:
+        now, ask = self._parts.clock.now(), self._ask
+        question = ask.question
+        semantic = self._indexable and question is not None and not answered.has_tool_calls
+        return Entry(
+            key=ask.key,
+            answer=answer,
+            created_at=now,
+            exact_until=UnixTime(now + ask.plan.exact_ttl),
+            semantic_until=UnixTime(now + ask.plan.semantic_ttl if semantic else 0),
+            tags=ask.plan.tags,
+            model=ask.call.model,
+            upstream=ask.scope.upstream,
+            question=question.text if semantic and question is not None else "",
+            engine_time=Seconds(self._parts.clock.monotonic() - self._asked_at),
+        )
+
+    def _refused(self, reason: str) -> None:
+        if self._ask.plan.store:
+            self._parts.sink.emit(AdmissionRefused(reason))
+
+
+def _delivery(response: UpstreamResponse) -> str:
+    """How a response can be read: `stream`, `whole`, or `opaque`."""
+    headers = dict(response.headers)
+    if response.status != 200 or headers.get(b"content-encoding", b"identity") != b"identity":
+        return "opaque"
+    kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    return {b"text/event-stream": "stream", b"application/json": "whole"}.get(kind, "opaque")

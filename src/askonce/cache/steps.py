@@ -1,0 +1,133 @@
+"""Cache steps that cannot hurt: each has a deadline and a breaker, and a fault is a miss.
+
+This is the one place where any exception of a cache part is caught.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+from askonce.errors import EmbedderBusy, EntryUnreadable, TextTooLong
+from askonce.events import BreakerMoved, BreakerState, Part, SkipCause, StepSkipped
+from askonce.policy.breaker import Breaker
+from askonce.units import Seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from askonce.config import BreakerConfig
+    from askonce.ports import Clock, Sink
+
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+
+class Skipped(msgspec.Struct, frozen=True):
+    """A step that was given up, and why."""
+
+    part: Part
+    cause: SkipCause
+
+    @property
+    def detail(self) -> str:
+        """The words for `Cache-Status`."""
+        return f"{self.part}_{self.cause}"
+
+
+class Steps:
+    """Runs steps of cache parts, one breaker for each part."""
+
+    def __init__(self, config: BreakerConfig, *, clock: Clock, sink: Sink) -> None:
+        """All breakers start closed."""
+        self._config = config
+        self._clock = clock
+        self._sink = sink
+        self._breakers: dict[Part, Breaker] = {}
+        self._told: dict[Part, BreakerState] = {}
+
+    async def attempt(
+        self, part: Part, deadline: Seconds, step: Callable[[], Awaitable[T]]
+    ) -> T | Skipped:
+        """The step's result, or Skipped; raises nothing but cancellation."""
+        breaker = self._breaker(part)
+        if not breaker.allows(self._clock.monotonic()):
+            return self._skip(part, "breaker")
+        self._tell(part, breaker)
+        trial = breaker.state == "half_open"
+        try:
+            async with asyncio.timeout(deadline):
+                result = await step()
+        except asyncio.CancelledError as cancelled:
+            if _is_ours():
+                self._learn_nothing(breaker, trial=trial)
+                raise
+            cause = self._judge(part, breaker, cancelled, trial=trial)
+        except Exception as error:  # noqa: BLE001 - a cache fault never fails a request
+            cause = self._judge(part, breaker, error, trial=trial)
+        else:
+            breaker.succeeded()
+            return result
+        finally:
+            self._tell(part, breaker)
+        return self._skip(part, cause)
+
+    def guard(self, part: Part, step: Callable[[], T]) -> T | Skipped:
+        """The result of a step that does not wait, or Skipped; raises nothing."""
+        try:
+            return step()
+        except Exception as error:  # noqa: BLE001 - a cache fault never fails a request
+            _log_fault(part, error)
+            return self._skip(part, "error")
+
+    def _judge(
+        self, part: Part, breaker: Breaker, error: BaseException, *, trial: bool
+    ) -> SkipCause:
+        """What an error says of the part: a full queue or a foreign entry is no failure of it."""
+        if isinstance(error, EmbedderBusy | TextTooLong):
+            self._learn_nothing(breaker, trial=trial)
+            return "busy" if isinstance(error, EmbedderBusy) else "too_long"
+        if isinstance(error, EntryUnreadable):
+            breaker.succeeded()
+            return "unreadable"
+        breaker.failed(self._clock.monotonic())
+        if isinstance(error, TimeoutError):
+            return "deadline"
+        _log_fault(part, error)
+        return "error"
+
+    @staticmethod
+    def _learn_nothing(breaker: Breaker, *, trial: bool) -> None:
+        """Only the trial call itself may give way to another one."""
+        if trial:
+            breaker.abandoned()
+
+    def _breaker(self, part: Part) -> Breaker:
+        breaker = self._breakers.get(part)
+        if breaker is None:
+            breaker = self._breakers[part] = Breaker(
+                failures=self._config.failures, cooldown=Seconds(self._config.cooldown)
+            )
+        return breaker
+
+    def _skip(self, part: Part, cause: SkipCause) -> Skipped:
+        self._sink.emit(StepSkipped(part, cause))
+        return Skipped(part, cause)
+
+    def _tell(self, part: Part, breaker: Breaker) -> None:
+        if breaker.state != self._told.get(part, "closed"):
+            self._told[part] = breaker.state
+            self._sink.emit(BreakerMoved(part, breaker.state))
+
+
+def _is_ours() -> bool:
+    """Whether a cancellation was asked of this task, and did not just come out of a step."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
+def _log_fault(part: Part, error: BaseException) -> None:
+    log.warning("cache part %s failed: %s: %s", part, type(error).__name__, error)

@@ -1,0 +1,223 @@
+"""`POST /v1/chat/completions`: the cached route."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, NamedTuple
+
+from askonce.cache.ask import Ask, Collapsed, Live
+from askonce.canonical.answer import render_completion, render_stream
+from askonce.canonical.key import Scope, exact_key
+from askonce.canonical.request import asking_usage, parse_chat, question_of
+from askonce.errors import RequestError, UpstreamBroken
+from askonce.flow import GiveUp, Hit, plan
+from askonce.gateway.errors import error_body, error_of
+from askonce.gateway.hangup import WhileConnected
+from askonce.gateway.http import forwarded, read_body, returned, send_response, start_stream
+from askonce.gateway.marks import marks_of_engine, marks_of_hit, marks_of_refusal
+from askonce.gateway.meter import Meter
+from askonce.gateway.passthrough import target_of
+from askonce.ports import UpstreamRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from askonce.cache.driver import Cache
+    from askonce.canonical.answer import Answer
+    from askonce.canonical.request import Call
+    from askonce.flow import Lives, Plan
+    from askonce.gateway.envelope import Envelope
+    from askonce.gateway.http import Receive, Send
+    from askonce.gateway.http import Scope as HttpScope
+    from askonce.gateway.marks import Pairs
+    from askonce.gateway.routing import Upstreams
+    from askonce.ports import Clock, Headers, Sink, Upstream, UpstreamResponse
+
+PATH = "/v1/chat/completions"
+_JSON = (b"content-type", b"application/json")
+_EVENTS = (b"content-type", b"text/event-stream; charset=utf-8")
+_NOT_FORWARDED = (b"cache-control", b"content-length", b"accept-encoding")
+
+
+class ChatSettings(NamedTuple):
+    """What the route takes from the configuration."""
+
+    max_body_bytes: int
+    max_temperature: float
+    lives: Lives
+    debug: bool
+
+
+class _Caller(NamedTuple):
+    """One request as the route has read it."""
+
+    http: HttpScope
+    receive: Receive
+    send: Send
+    body: bytes
+    call: Call
+    meter: Meter
+
+
+class ChatRoute:
+    """Parses a chat request, lets the cache answer it, and renders the answer."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        upstreams: Upstreams,
+        read_envelope: Callable[[Headers], Envelope],
+        settings: ChatSettings,
+        *,
+        clock: Clock,
+        sink: Sink,
+        new_id: Callable[[], str],
+    ) -> None:
+        """new_id: gives a fresh identifier, unique in the fleet."""
+        self._cache = cache
+        self._upstreams = upstreams
+        self._read_envelope = read_envelope
+        self._settings = settings
+        self._clock = clock
+        self._sink = sink
+        self._new_id = new_id
+
+    async def __call__(self, http: HttpScope, receive: Receive, send: Send) -> None:
+        """Serve one request; raises RequestError, UpstreamError, ClientGone."""
+        body = await read_body(http, receive, self._settings.max_body_bytes)
+        with Meter(self._clock, self._sink) as meter:
+            call = parse_chat(body)
+            meter.streamed = call.stream
+            caller = _Caller(http, receive, send, body, call, meter)
+            upstream = self._upstreams.for_model(call.model)
+            envelope = self._read_envelope(http["headers"])
+            scope = _scope(http, upstream, envelope)
+            key = exact_key(scope, call)
+            first = plan(envelope.controls, self._settings.lives, has_question=False)
+            hit = self._cache.peek(key, first)
+            if hit is not None:
+                await self._send_hit(caller, hit)
+                return
+            await self._answer(caller, self._ask(caller, upstream, envelope, scope, key))
+
+    def _ask(
+        self, caller: _Caller, upstream: Upstream, envelope: Envelope, scope: Scope, key: bytes
+    ) -> Ask:
+        question = question_of(caller.call, max_temperature=self._settings.max_temperature)
+        known = None if isinstance(question, str) else question
+        return Ask(
+            call=caller.call,
+            question=known,
+            scope=scope,
+            key=key,
+            plan=plan(envelope.controls, self._settings.lives, has_question=known is not None),
+            send=lambda: _send_upstream(caller, upstream),
+        )
+
+    async def _answer(self, caller: _Caller, ask: Ask) -> None:
+        async with _guard(caller, ask.plan), self._cache.answering(ask) as reply:
+            match reply:
+                case Hit():
+                    await self._send_hit(caller, reply)
+                case Live():
+                    await self._send_live(caller, ask, reply)
+                case Collapsed():
+                    caller.meter.tier = "collapsed"
+                    caller.meter.saved(reply.answer)
+                    await self._render(caller, reply.answer, self._marks(ask, reply))
+                case GiveUp():
+                    await _send_refusal(caller, reply)
+
+    def _marks(self, ask: Ask, reply: Live | Collapsed) -> Pairs:
+        return marks_of_engine(reply, key=ask.key, debug=self._settings.debug)
+
+    async def _send_hit(self, caller: _Caller, hit: Hit) -> None:
+        caller.meter.tier = hit.tier
+        caller.meter.saved(hit.entry.answer)
+        await self._render(caller, hit.entry.answer, marks_of_hit(hit, debug=self._settings.debug))
+
+    async def _render(self, caller: _Caller, answer: Answer, marks: Pairs) -> None:
+        """An answer from memory, with an id and a time of its own."""
+        answer_id = answer.id_prefix + self._new_id()
+        created = int(self._clock.now())
+        if caller.call.stream:
+            usage = caller.call.wants_usage
+            body = render_stream(answer, answer_id=answer_id, created=created, usage=usage)
+            kind = _EVENTS
+        else:
+            body = render_completion(answer, answer_id=answer_id, created=created)
+            kind = _JSON
+        length = (b"content-length", b"%d" % len(body))
+        caller.meter.began()
+        await send_response(caller.send, 200, [kind, length, *marks], body)
+
+    async def _send_live(self, caller: _Caller, ask: Ask, reply: Live) -> None:
+        head, meter = reply.head, caller.meter
+        meter.tier = "collapsed" if reply.collapsed else "engine"
+        meter.status = head.status
+        headers = [*returned(head.headers, without=(b"content-length",)), *self._marks(ask, reply)]
+        if not head.streamed:
+            headers.append((b"content-length", b"%d" % len(head.body)))
+            meter.began()
+            await send_response(caller.send, head.status, headers, head.body)
+        else:
+            await start_stream(caller.send, head.status, headers)
+            await _send_pieces(caller, reply, usage=_shows_usage(self._upstreams, caller.call))
+        if reply.collapsed and reply.flight.answer is not None:
+            meter.saved(reply.flight.answer)
+
+
+async def _send_pieces(caller: _Caller, reply: Live, *, usage: bool) -> None:
+    """The live stream; one that breaks off ends with an error event and without `[DONE]`."""
+    try:
+        async for piece in reply.flight.pieces(usage=usage):
+            caller.meter.began()
+            await caller.send({"type": "http.response.body", "body": piece, "more_body": True})
+    except UpstreamBroken as broken:
+        caller.meter.status = broken.status
+        event = b"data: " + error_body(error_of(broken), caller.http) + b"\n\n"
+        await caller.send({"type": "http.response.body", "body": event, "more_body": True})
+    await caller.send({"type": "http.response.body", "body": b""})
+
+
+async def _send_refusal(caller: _Caller, outcome: GiveUp) -> None:
+    """RFC 9111 section 5.2.1.7: nothing cached, and nothing else wanted."""
+    caller.meter.status = 504
+    error = RequestError("no cached answer, and only-if-cached was asked", code="not_cached")
+    body = error_body(error, caller.http)
+    length = (b"content-length", b"%d" % len(body))
+    await send_response(caller.send, 504, [_JSON, length, *marks_of_refusal(outcome)], body)
+
+
+async def _send_upstream(caller: _Caller, upstream: Upstream) -> UpstreamResponse:
+    call = caller.call
+    adds_usage = call.stream and upstream.ask_usage and not call.wants_usage
+    body = asking_usage(call) if adds_usage else caller.body
+    headers = forwarded(caller.http["headers"], without=_NOT_FORWARDED)
+    headers += [(b"accept-encoding", b"identity"), (b"content-length", b"%d" % len(body))]
+    return await upstream.send(UpstreamRequest("POST", target_of(caller.http), headers, body))
+
+
+def _scope(http: HttpScope, upstream: Upstream, envelope: Envelope) -> Scope:
+    return Scope(
+        endpoint=f"{PATH}?{http['query_string'].decode('latin-1')}",
+        upstream=upstream.name,
+        revision=upstream.revision,
+        tenant=envelope.tenant,
+        namespace=envelope.controls.namespace,
+        headers=envelope.key_headers,
+    )
+
+
+def _shows_usage(upstreams: Upstreams, call: Call) -> bool:
+    """Whether the caller sees a usage event: not one that only AskOnce asked for."""
+    return call.wants_usage or not upstreams.for_model(call.model).ask_usage
+
+
+def _guard(caller: _Caller, plan: Plan) -> contextlib.AbstractAsyncContextManager[object]:
+    """Ends the work when the caller hangs up, unless the answer is to be stored all the same."""
+    if plan.store:
+        return contextlib.nullcontext()
+    guard = WhileConnected(caller.receive)
+    guard.watch()
+    return guard

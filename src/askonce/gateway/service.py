@@ -1,0 +1,171 @@
+"""A running gateway: opened with the server's start, closed with its end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from askonce.cache.upkeep import follow_epoch, tell_sizes
+from askonce.clock import SystemClock
+from askonce.errors import RequestError
+from askonce.flow import Lives
+from askonce.gateway.app import Gateway
+from askonce.gateway.chat import PATH as CHAT_PATH
+from askonce.gateway.chat import ChatRoute, ChatSettings
+from askonce.gateway.envelope import envelope_reader
+from askonce.gateway.http import send_json, send_response
+from askonce.gateway.passthrough import Passthrough
+from askonce.gateway.routing import Upstreams
+from askonce.gateway.tenants import partitioner
+from askonce.ports import SupportsEpoch
+from askonce.settings.files import server_secret
+from askonce.settings.load import take_over
+from askonce.telemetry.fanout import Fanout
+from askonce.telemetry.log import LogSink
+from askonce.telemetry.prometheus import CONTENT_TYPE, PrometheusSink
+from askonce.units import Seconds
+from askonce.wiring import build_cache, open_parts
+
+if TYPE_CHECKING:
+    from askonce.cache.driver import Cache
+    from askonce.config import Config
+    from askonce.gateway.http import Handler, Receive, Scope, Send
+    from askonce.wiring import Parts
+
+GRACE = 10.0
+"""Seconds that answers under way have to end and be stored when the server stops."""
+
+
+class Service:
+    """Everything behind the routes, from start to stop."""
+
+    def __init__(self, config: Config) -> None:
+        """Opens nothing: that needs a running event loop."""
+        self._config = config
+        self._clock = SystemClock()
+        self._figures = PrometheusSink(_shared_figures(config))
+        self._sink = Fanout((self._figures, LogSink()))
+        self._parts: Parts | None = None
+        self._cache: Cache | None = None
+        self._chat: Handler = _not_started
+        self._passthrough: Handler = _not_started
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def gateway(self) -> Gateway:
+        """The ASGI application."""
+        routes: dict[tuple[str, str], Handler] = {
+            ("POST", CHAT_PATH): self.chat,
+            ("GET", "/healthz"): self.healthz,
+            ("GET", "/readyz"): self.readyz,
+            ("GET", "/metrics"): self.metrics,
+        }
+        return Gateway(
+            routes, self.passthrough, new_id=new_id, startup=self.start, shutdown=self.stop
+        )
+
+    async def start(self) -> None:
+        """Open all parts; raises ConfigError."""
+        config, clock, sink = self._config, self._clock, self._sink
+        secret = config.tenants.secret.encode() or server_secret(Path(config.server.data_dir))
+        self._parts = parts = await open_parts(config, clock=clock, sink=sink)
+        self._cache, exact = build_cache(config, parts, clock=clock, sink=sink)
+        upstreams = Upstreams(parts.upstreams)
+        self._passthrough = Passthrough(upstreams, buffer_limit=config.server.max_body_bytes)
+        self._chat = ChatRoute(
+            self._cache,
+            upstreams,
+            envelope_reader(
+                config.controls, partitioner(config.tenants, secret), config.exact.key_headers
+            ),
+            _chat_settings(config, parts),
+            clock=clock,
+            sink=sink,
+            new_id=new_id,
+        )
+        self._tasks = [
+            asyncio.create_task(tell_sizes(parts.store, parts.index, sink)),
+            asyncio.create_task(self._figures.keep_publishing()),
+        ]
+        if isinstance(parts.store, SupportsEpoch):
+            self._tasks.append(asyncio.create_task(follow_epoch(parts.store, exact)))
+
+    async def stop(self) -> None:
+        """Let answers under way end, then close all parts."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._cache is not None:
+            await self._cache.close(GRACE)
+        if self._parts is not None:
+            await self._parts.close()
+
+    async def chat(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """`POST /v1/chat/completions`."""
+        await self._chat(scope, receive, send)
+
+    async def passthrough(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Every other path under `/v1/`."""
+        await self._passthrough(scope, receive, send)
+
+    async def healthz(self, _scope: Scope, _receive: Receive, send: Send) -> None:
+        """The process lives; says nothing about its parts."""
+        await send_json(send, 200, b'{"status":"ok"}')
+
+    async def readyz(self, _scope: Scope, _receive: Receive, send: Send) -> None:
+        """Requests can be served; names what works with less than was configured."""
+        ready = self._parts is not None
+        state = {
+            "status": "ready" if ready else "starting",
+            "semantic": _semantic_state(self._config, self._parts),
+        }
+        await send_json(send, 200 if ready else 503, msgspec.json.encode(state))
+
+    async def metrics(self, _scope: Scope, _receive: Receive, send: Send) -> None:
+        """Figures for Prometheus."""
+        page = await asyncio.to_thread(self._figures.render)
+        kind = (b"content-type", CONTENT_TYPE.encode())
+        await send_response(send, 200, [kind, (b"content-length", b"%d" % len(page))], page)
+
+
+def from_environment() -> Gateway:
+    """The application of one server process, configured by what its parent handed over."""
+    return Service(take_over(os.environ)).gateway()
+
+
+def new_id() -> str:
+    """24 hexadecimal digits, unique in any fleet."""
+    return secrets.token_hex(12)
+
+
+def _shared_figures(config: Config) -> Path | None:
+    return Path(config.server.data_dir) / "run" if config.server.workers > 1 else None
+
+
+def _chat_settings(config: Config, parts: Parts) -> ChatSettings:
+    semantic = parts.index is not None
+    return ChatSettings(
+        max_body_bytes=config.server.max_body_bytes,
+        max_temperature=config.semantic.max_temperature,
+        lives=Lives(
+            exact=Seconds(config.exact.ttl if config.exact.enabled else 0),
+            semantic=Seconds(config.semantic.ttl if semantic else 0),
+        ),
+        debug=config.controls.debug,
+    )
+
+
+def _semantic_state(config: Config, parts: Parts | None) -> str:
+    if not config.semantic.enabled:
+        return "off"
+    if parts is None:
+        return "starting"
+    return f"off: {parts.semantic_off}" if parts.semantic_off else "on"
+
+
+async def _not_started(_scope: Scope, _receive: Receive, _send: Send) -> None:
+    raise RequestError("AskOnce is starting", status=503, type="server_error", code="starting")

@@ -1,0 +1,19 @@
+"""From what the operator wrote to one `Config`: defaults < TOML file < environment < flags."""
+
+from askonce.settings.files import data_dir, find_config_file, server_secret
+from askonce.settings.load import HANDED_OVER, hand_over, load_config, take_over
+from askonce.settings.parse import Setting, build, from_environ, from_table
+
+__all__ = [
+    "HANDED_OVER",
+    "Setting",
+    "build",
+    "data_dir",
+    "find_config_file",
+    "from_environ",
+    "from_table",
+    "hand_over",
+    "load_config",
+    "server_secret",
+    "take_over",
+]

@@ -1,0 +1,200 @@
+"""A store in this process's memory: gone with it, seen by no other."""
+
+from __future__ import annotations
+
+import heapq
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from askonce.errors import StoreError
+from askonce.events import Evicted, HeldBytes
+from askonce.ports import StoreStats
+from askonce.units import Bytes, UnixTime
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+    from typing import Literal
+
+    from askonce.ports import Clock, Sink
+    from askonce.units import Seconds
+
+OVERHEAD = 500
+"""Bytes that an entry costs besides its value and tags."""
+
+
+class _Kept(msgspec.Struct, frozen=True, gc=False):
+    value: bytes
+    expires_at: UnixTime
+    tags: frozenset[str]
+
+    @property
+    def cost(self) -> int:
+        return len(self.value) + sum(map(len, self.tags)) + OVERHEAD
+
+
+class MemoryStore:
+    """A `Store` with tags and epoch, bounded by bytes, that evicts what was used longest ago.
+
+    No call waits for anything. Bytes of keys, tags and bookkeeping count towards the bound.
+    """
+
+    def __init__(self, *, clock: Clock, sink: Sink, max_bytes: int) -> None:
+        """Start empty."""
+        self._clock = clock
+        self._sink = sink
+        self._max_bytes = max_bytes
+        self._kept: OrderedDict[bytes, _Kept] = OrderedDict()
+        self._tagged: dict[str, set[bytes]] = {}
+        self._ends: list[tuple[UnixTime, bytes]] = []
+        self._values = 0
+        self._cost = 0
+        self._epoch = 0
+        self._evicted = 0
+        self._closed = False
+
+    async def get(self, key: bytes) -> bytes | None:
+        """See `Store`; also makes the entry the youngest."""
+        self._check_open()
+        kept = self._kept.get(key)
+        if kept is None or kept.expires_at <= self._clock.now():
+            return None
+        self._kept.move_to_end(key)
+        return kept.value
+
+    async def put(
+        self, key: bytes, value: bytes, *, ttl: Seconds, tags: Sequence[str] = ()
+    ) -> None:
+        """See `Store`; a value larger than the bound is not kept."""
+        self._check_open()
+        self._purge()
+        self._remove((key,))
+        if not ttl > 0:
+            self._epoch += 1
+            return
+        kept = _Kept(value, UnixTime(self._clock.now() + ttl), frozenset(tags))
+        if kept.cost > self._max_bytes:
+            self._report(1, "capacity")
+            return
+        self._insert(key, kept)
+        self._make_room()
+
+    async def delete(self, key: bytes) -> bool:
+        """See `Store`."""
+        self._begin_removal()
+        return self._remove((key,)) == 1
+
+    async def delete_tag(self, tag: str) -> int:
+        """See `SupportsTags`."""
+        self._begin_removal()
+        return self._report(self._remove(tuple(self._tagged.get(tag, ()))), "cleared")
+
+    async def clear(self) -> int:
+        """See `Store`."""
+        self._begin_removal()
+        return self._report(self._forget_all(), "cleared")
+
+    async def epoch(self) -> int:
+        """See `SupportsEpoch`; no other process sees this store."""
+        self._check_open()
+        return self._epoch
+
+    async def stats(self) -> StoreStats:
+        """See `Store`."""
+        self._check_open()
+        self._purge()
+        return StoreStats(entries=len(self._kept), size=Bytes(self._values))
+
+    async def close(self) -> None:
+        """See `Store`."""
+        self._closed = True
+        self._forget_all()
+
+    def statistics(self) -> Mapping[str, float]:
+        """See `Statistics`."""
+        return {"entries": len(self._kept), "bytes": self._cost, "evicted": self._evicted}
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreError("the store is closed")
+
+    def _begin_removal(self) -> None:
+        self._check_open()
+        self._purge()
+        self._epoch += 1
+
+    def _insert(self, key: bytes, kept: _Kept) -> None:
+        self._kept[key] = kept
+        self._values += len(kept.value)
+        self._cost += kept.cost
+        for tag in kept.tags:
+            self._tagged.setdefault(tag, set()).add(key)
+        heapq.heappush(self._ends, (kept.expires_at, key))
+        if len(self._ends) > 2 * len(self._kept) + 64:
+            self._ends = [(kept.expires_at, key) for key, kept in self._kept.items()]
+            heapq.heapify(self._ends)
+
+    def _remove(self, keys: Iterable[bytes]) -> int:
+        removed = 0
+        for key in keys:
+            kept = self._kept.pop(key, None)
+            if kept is not None:
+                removed += 1
+                self._values -= len(kept.value)
+                self._cost -= kept.cost
+                self._untag(key, kept.tags)
+        return removed
+
+    def _untag(self, key: bytes, tags: frozenset[str]) -> None:
+        for tag in tags:
+            holders = self._tagged[tag]
+            holders.discard(key)
+            if not holders:
+                del self._tagged[tag]
+
+    def _purge(self) -> None:
+        now = self._clock.now()
+        expired = 0
+        while self._ends and self._ends[0][0] <= now:
+            _, key = heapq.heappop(self._ends)
+            kept = self._kept.get(key)
+            if kept is not None and kept.expires_at <= now:
+                expired += self._remove((key,))
+        self._report(expired, "expired")
+
+    def _make_room(self) -> None:
+        left = 0
+        while self._cost > self._max_bytes:
+            left += self._remove((next(iter(self._kept)),))
+        self._report(left, "capacity")
+
+    def _forget_all(self) -> int:
+        count = len(self._kept)
+        self._kept.clear()
+        self._tagged.clear()
+        self._ends.clear()
+        self._values = self._cost = 0
+        return count
+
+    def _report(self, entries: int, cause: Literal["capacity", "expired", "cleared"]) -> int:
+        if entries:
+            self._evicted += entries
+            self._sink.emit(Evicted(part="store", cause=cause, entries=entries))
+            self._sink.emit(
+                HeldBytes(part="store", size=Bytes(self._cost), entries=len(self._kept))
+            )
+        return entries
+
+
+def open_memory(
+    url: str,  # noqa: ARG001 - it has nothing more to say
+    *,
+    clock: Clock,
+    sink: Sink,
+    max_bytes: int,
+    data_dir: Path,  # noqa: ARG001 - nothing is written
+) -> MemoryStore:
+    """Open `memory`."""
+    return MemoryStore(clock=clock, sink=sink, max_bytes=max_bytes)

@@ -1,0 +1,270 @@
+"""What the SQLite store's writing thread does: many jobs in one transaction, and room for them.
+
+All jobs of a batch succeed together or fail together, and none is answered before the commit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import zlib
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+from askonce.errors import StoreError
+from askonce.events import Evicted, HeldBytes
+from askonce.stores.sqlite_file import ENTRY_TABLES, PAGE_BYTES, primary_code
+from askonce.units import Bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from askonce.events import Event
+    from askonce.ports import Clock
+    from askonce.stores.sqlite_file import Session
+
+T = TypeVar("T")
+
+ROW_BYTES = 160
+"""What a row costs in the file besides its value: key, two index slots, half-filled pages."""
+
+STEP_ROWS = 64
+"""Entries that one eviction step looks at."""
+
+LEAST_SHRINK = 1024 * 1024
+"""Bytes over the bound that one transaction takes away, if it put less itself."""
+
+SLACK_PAGES = 512
+"""Free pages that the file keeps for coming entries before it shrinks."""
+
+
+def checksum(key: bytes, value: bytes) -> int:
+    """Binds a value to its key: SQLite does not notice bytes that rot inside a page."""
+    return zlib.crc32(value, zlib.crc32(key))
+
+
+def put(
+    connection: sqlite3.Connection, key: bytes, value: bytes, expires: float, tags: Sequence[bytes]
+) -> None:
+    """Replace the entry."""
+    forget(connection, key)
+    cost = cost_of(value, tags)
+    cursor = connection.execute(
+        "INSERT INTO entry (key, size, cost, expires, checksum, value) VALUES (?, ?, ?, ?, ?, ?)",
+        (key, len(value), cost, expires, checksum(key, value), value),
+    )
+    for tag in tags:
+        connection.execute("INSERT OR IGNORE INTO tag VALUES (?, ?)", (tag, cursor.lastrowid))
+
+
+def forget(connection: sqlite3.Connection, key: bytes) -> None:
+    """Remove what a put replaces; unlike `delete` it does not move the epoch."""
+    connection.execute("DELETE FROM entry WHERE key = ?", (key,))
+
+
+def cost_of(value: bytes, tags: Sequence[bytes]) -> int:
+    """Bytes that an entry takes in the file, about."""
+    return len(value) + ROW_BYTES + sum(2 * len(tag) + 32 for tag in tags)
+
+
+def delete(connection: sqlite3.Connection, key: bytes, now: float) -> int:
+    """Remove one entry; returns how many live ones there were."""
+    live = _count(connection, "SELECT count(*) FROM entry WHERE key = ? AND expires > ?", key, now)
+    forget(connection, key)
+    _move_epoch(connection)
+    return live
+
+
+def delete_tag(connection: sqlite3.Connection, tag: bytes, now: float) -> int:
+    """Remove the entries of a tag; returns how many were live."""
+    live = _count(
+        connection,
+        "SELECT count(*) FROM tag JOIN entry ON entry.id = tag.entry WHERE tag = ? AND expires > ?",
+        tag,
+        now,
+    )
+    connection.execute(
+        "DELETE FROM entry WHERE id IN (SELECT entry FROM tag WHERE tag = ?)", (tag,)
+    )
+    _move_epoch(connection)
+    return live
+
+
+def clear(connection: sqlite3.Connection, now: float) -> int:
+    """Remove everything by making the tables anew; returns how many entries were live."""
+    live = _count(connection, "SELECT count(*) FROM entry WHERE expires > ?", now)
+    connection.execute("DROP TABLE entry")
+    connection.execute("DROP TABLE tag")
+    for statement in ENTRY_TABLES:
+        connection.execute(statement)
+    connection.execute("UPDATE held SET entries = 0, size = 0, cost = 0")
+    _move_epoch(connection)
+    return live
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    """Past either, the oldest entries leave."""
+
+    entries: int
+    """Bytes that entries cost."""
+    pages: int
+    """Pages of the file that are in use; reached first by sizes that fill pages badly."""
+
+    def excess(self, connection: sqlite3.Connection) -> int:
+        """Bytes to take away, at most; 0 or less is none."""
+        pages = _count(connection, "PRAGMA page_count") - self.pages
+        if pages > 0:
+            pages -= _count(connection, "PRAGMA freelist_count")
+        return max(_held(connection)[2] - self.entries, pages * PAGE_BYTES)
+
+
+class Writes:
+    """The transactions of one thread; `batch` goes around `run`s."""
+
+    def __init__(
+        self,
+        session: Session,
+        *,
+        clock: Clock,
+        bounds: Bounds,
+        report: Callable[[Sequence[Event]], None],
+    ) -> None:
+        """report: called in this thread after a commit, with what happened in it."""
+        self._session = session
+        self._clock = clock
+        self._bounds = bounds
+        self._report = report
+        self._begun: sqlite3.Connection | None = None
+        self._cost_before = 0
+        self._failure: str | None = None
+
+    @contextlib.contextmanager
+    def batch(self) -> Iterator[None]:
+        """Keep all that is run inside, or nothing: then StoreError is raised at the end."""
+        self._failure = None
+        yield
+        connection, self._begun = self._begun, None
+        if connection is not None:
+            self._keep(connection)
+        self._raise_failure()
+
+    def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Do one job in the batch's transaction, which the first job begins."""
+        self._raise_failure()
+        try:
+            return work(self._begun or self._begin())
+        except sqlite3.Error as error:
+            raise self._fail(error) from error
+        except StoreError as error:
+            self._failure = str(error)
+            raise
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise StoreError(self._failure)
+
+    def _begin(self) -> sqlite3.Connection:
+        connection = self._session.connection()
+        connection.execute("BEGIN IMMEDIATE")
+        self._cost_before = _held(connection)[2]
+        self._begun = connection
+        return connection
+
+    def _keep(self, connection: sqlite3.Connection) -> None:
+        try:
+            events = self._tidy(connection)
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._begun = connection
+            self._fail(error)
+        else:
+            self._report(events)
+
+    def _fail(self, error: sqlite3.Error) -> StoreError:
+        connection, self._begun = self._begun, None
+        if connection is not None:
+            _roll_back(connection)
+            if primary_code(error) == sqlite3.SQLITE_FULL:
+                self._relieve(connection)
+        fault = self._session.fault(error)
+        self._failure = str(fault)
+        return fault
+
+    def _relieve(self, connection: sqlite3.Connection) -> None:
+        """Give up a share of the entries, so that the next put finds room."""
+        try:
+            connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            connection.execute("BEGIN IMMEDIATE")
+            share = max(_held(connection)[2] // 16, LEAST_SHRINK)
+            evicted = _drop_oldest(connection, share)
+            connection.execute("COMMIT")
+        except sqlite3.Error:
+            _roll_back(connection)
+        else:
+            self._report([Evicted(part="store", cause="capacity", entries=evicted)])
+
+    def _tidy(self, connection: sqlite3.Connection) -> list[Event]:
+        expired = _drop_expired(connection, self._clock.now())
+        excess = self._bounds.excess(connection)
+        added = _held(connection)[2] - self._cost_before
+        evicted = _drop_oldest(connection, min(excess, max(2 * added, LEAST_SHRINK)))
+        _shrink_file(connection)
+        entries, size, _ = _held(connection)
+        events: list[Event] = [HeldBytes(part="store", size=Bytes(size), entries=entries)]
+        if expired:
+            events.append(Evicted(part="store", cause="expired", entries=expired))
+        if evicted:
+            events.append(Evicted(part="store", cause="capacity", entries=evicted))
+        return events
+
+
+def _drop_expired(connection: sqlite3.Connection, now: float) -> int:
+    return connection.execute(
+        "DELETE FROM entry WHERE id IN"
+        " (SELECT id FROM entry WHERE expires <= ? ORDER BY expires LIMIT ?)",
+        (now, STEP_ROWS),
+    ).rowcount
+
+
+def _drop_oldest(connection: sqlite3.Connection, excess: int) -> int:
+    dropped = 0
+    while excess > 0:
+        rows = connection.execute(
+            "SELECT id, cost FROM entry ORDER BY id LIMIT ?", (STEP_ROWS,)
+        ).fetchall()
+        if not rows:
+            break
+        leaving = 0
+        while leaving < len(rows) and excess > 0:
+            excess -= rows[leaving][1]
+            leaving += 1
+        last = rows[leaving - 1][0]
+        dropped += connection.execute("DELETE FROM entry WHERE id <= ?", (last,)).rowcount
+    return dropped
+
+
+def _shrink_file(connection: sqlite3.Connection) -> None:
+    """Give a step of free pages back to the file system, past a reserve for coming entries."""
+    spare = _count(connection, "PRAGMA freelist_count") - SLACK_PAGES
+    for _ in range(min(spare, LEAST_SHRINK // PAGE_BYTES)):
+        connection.execute("PRAGMA incremental_vacuum(1)")  # the driver steps it once, whatever N
+
+
+def _move_epoch(connection: sqlite3.Connection) -> None:
+    connection.execute("UPDATE held SET epoch = epoch + 1")
+
+
+def _held(connection: sqlite3.Connection) -> tuple[int, int, int]:
+    entries, size, cost = connection.execute("SELECT entries, size, cost FROM held").fetchone()
+    return entries, size, cost
+
+
+def _count(connection: sqlite3.Connection, query: str, *values: object) -> int:
+    return int(connection.execute(query, values).fetchone()[0])
+
+
+def _roll_back(connection: sqlite3.Connection) -> None:
+    if connection.in_transaction:
+        with contextlib.suppress(sqlite3.Error):
+            connection.execute("ROLLBACK")

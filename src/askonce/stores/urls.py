@@ -1,0 +1,51 @@
+"""Which store a URL means; a new backend is one line here, a third party's an entry point."""
+
+from __future__ import annotations
+
+import pkgutil
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Protocol, cast
+
+from askonce.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from askonce.ports import Clock, Sink, Store
+
+ENTRY_POINTS = "askonce.stores"
+"""The entry point group: a name is a URL scheme, its object an `OpensStore`."""
+
+BUILT_IN = {
+    "memory": "askonce.stores.memory:open_memory",
+    "sqlite": "askonce.stores.sqlite:open_sqlite",
+}
+
+
+class OpensStore(Protocol):
+    """What stands behind a scheme."""
+
+    def __call__(
+        self, url: str, *, clock: Clock, sink: Sink, max_bytes: int, data_dir: Path
+    ) -> Store:
+        """Open the store; raises ConfigError when the URL cannot be used."""
+        ...
+
+
+def open_store(url: str, *, clock: Clock, sink: Sink, max_bytes: int, data_dir: Path) -> Store:
+    """Open the store that the URL names, inside a running event loop.
+
+    max_bytes: bound of what it holds. data_dir: where it keeps files when the URL names no place.
+    """
+    opens = _opener(url.partition(":")[0])
+    return opens(url, clock=clock, sink=sink, max_bytes=max_bytes, data_dir=data_dir)
+
+
+def _opener(scheme: str) -> OpensStore:
+    if scheme in BUILT_IN:
+        return cast("OpensStore", pkgutil.resolve_name(BUILT_IN[scheme]))
+    further = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+    if scheme in further:
+        return cast("OpensStore", further[scheme].load())
+    known = ", ".join(sorted({*BUILT_IN, *further}))
+    raise ConfigError(f"no store is known by {scheme!r}; known are: {known}")

@@ -1,0 +1,216 @@
+"""Events counted in plain Python, shown to Prometheus when it asks."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+)
+from prometheus_client.core import (
+    Metric as Family,
+)
+
+from askonce import __version__
+from askonce.events import (
+    AdmissionRefused,
+    BreakerMoved,
+    Embedded,
+    Event,
+    Evicted,
+    GuardVetoed,
+    HeldBytes,
+    Part,
+    Served,
+    StepSkipped,
+    Tier,
+)
+from askonce.telemetry.figures import (
+    BUCKETS,
+    Figures,
+    Histogram,
+    Series,
+    read_snapshots,
+    snapshot,
+    total,
+    write_snapshot,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+Value = TypeVar("Value")
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+PUBLISH_EVERY = 1.0
+"""Seconds between two publications of a worker's figures."""
+
+
+class Metric(NamedTuple):
+    """One metric as Prometheus sees it."""
+
+    name: str
+    kind: str
+    labels: tuple[str, ...]
+    help: str
+
+
+METRICS = (
+    Metric("askonce_requests_total", "counter", ("tier", "outcome"), "Requests answered"),
+    Metric("askonce_request_seconds", "histogram", ("tier",), "Request read to last byte"),
+    Metric("askonce_ttft_seconds", "histogram", ("tier",), "Request read to first body byte"),
+    Metric("askonce_admission_refused_total", "counter", ("reason",), "Answers not stored"),
+    Metric("askonce_guard_vetoes_total", "counter", ("guard",), "Semantic candidates refused"),
+    Metric("askonce_steps_skipped_total", "counter", ("part", "cause"), "Cache steps given up"),
+    Metric(
+        "askonce_breaker_state", "gauge", ("part",), "0 closed, 1 half open, 2 open; worst worker"
+    ),
+    Metric("askonce_evictions_total", "counter", ("part", "cause"), "Entries that left"),
+    Metric("askonce_held_bytes", "gauge", ("part",), "Bytes that a part holds"),
+    Metric("askonce_held_entries", "gauge", ("part",), "Entries that a part holds"),
+    Metric("askonce_embedding_seconds", "histogram", (), "Time to embed one text"),
+    Metric("askonce_tokens_saved_total", "counter", ("kind",), "Tokens not computed again"),
+    Metric("askonce_workers", "gauge", (), "Worker processes that answer"),
+    Metric("askonce_build_info", "gauge", ("version",), "Always 1"),
+)
+"""Everything `/metrics` shows."""
+
+BREAKER = {"closed": 0.0, "half_open": 1.0, "open": 2.0}
+OUTCOMES = ("ok", "client_error", "upstream_error", "disconnected")
+
+
+def is_shared(series: Series) -> bool:
+    """Whether a gauge is about something that all workers share, so that it is not summed."""
+    return series[0] != "askonce_workers" and series[1:] != ("hot",)
+
+
+def _zeros() -> Figures:
+    """Figures in which every series that is known beforehand is present."""
+    tiers, parts = get_args(Tier), get_args(Part)
+    counters: dict[Series, float] = {
+        ("askonce_requests_total", tier, how): 0.0 for tier in tiers for how in OUTCOMES
+    }
+    for kind in ("prompt", "completion"):
+        counters["askonce_tokens_saved_total", kind] = 0.0
+    gauges: dict[Series, float] = {("askonce_breaker_state", part): 0.0 for part in parts}
+    gauges["askonce_workers",] = gauges["askonce_build_info", __version__] = 1.0
+    names = ("askonce_request_seconds", "askonce_ttft_seconds")
+    histograms: dict[Series, Histogram] = {
+        (name, tier): Histogram() for name in names for tier in tiers
+    }
+    histograms["askonce_embedding_seconds",] = Histogram()
+    return Figures(counters, gauges, histograms)
+
+
+class PrometheusSink:
+    """Counts events; with a directory, shares its figures with the server's other workers."""
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+        self._directory = directory
+        self._figures = _zeros()
+        self._latency = self._by_tier("askonce_request_seconds")
+        self._ttft = self._by_tier("askonce_ttft_seconds")
+        self._embedding = self._figures.histograms["askonce_embedding_seconds",]
+        self._takers: dict[type[Event], Callable[[Any], None]] = {
+            Served: self._served,
+            AdmissionRefused: lambda event: self._count(
+                ("askonce_admission_refused_total", event.reason)
+            ),
+            GuardVetoed: lambda event: self._count(("askonce_guard_vetoes_total", event.guard)),
+            StepSkipped: lambda event: self._count(
+                ("askonce_steps_skipped_total", event.part, event.cause)
+            ),
+            BreakerMoved: self._breaker_moved,
+            Evicted: lambda event: self._count(
+                ("askonce_evictions_total", event.part, event.cause), event.entries
+            ),
+            HeldBytes: self._held,
+            Embedded: lambda event: self._embedding.observe(event.took),
+        }
+
+    def emit(self, event: Event) -> None:
+        """Count one event; an unknown kind is not counted."""
+        taker = self._takers.get(type(event))
+        if taker is not None:
+            taker(event)
+
+    def render(self) -> bytes:
+        """The page for Prometheus; reads files when there are several workers, so it may block."""
+        return generate_latest(self._registry)
+
+    def publish(self) -> None:
+        """Share this worker's figures with the others; blocks for a small file."""
+        if self._directory is not None:
+            write_snapshot(self._directory, snapshot(self._figures))
+
+    async def keep_publishing(self, every: float = PUBLISH_EVERY) -> None:
+        """Publish until cancelled, off the event loop."""
+        while self._directory is not None:
+            await asyncio.to_thread(self.publish)
+            await asyncio.sleep(every)
+
+    def collect(self) -> Iterator[Family]:
+        """Give prometheus_client the sum over all workers."""
+        others = read_snapshots(self._directory, but=os.getpid()) if self._directory else []
+        figures = total([snapshot(self._figures), *others], is_shared=is_shared)
+        for metric in METRICS:
+            yield _family(metric, figures)
+
+    def _by_tier(self, name: str) -> dict[str, Histogram]:
+        return {tier: self._figures.histograms[name, tier] for tier in get_args(Tier)}
+
+    def _count(self, series: Series, by: float = 1.0) -> None:
+        counters = self._figures.counters
+        counters[series] = counters.get(series, 0.0) + by
+
+    def _served(self, event: Served) -> None:
+        self._count(("askonce_requests_total", event.tier, event.outcome))
+        self._latency[event.tier].observe(event.latency)
+        self._ttft[event.tier].observe(event.ttft)
+        if event.saved_prompt:
+            self._count(("askonce_tokens_saved_total", "prompt"), event.saved_prompt)
+        if event.saved_completion:
+            self._count(("askonce_tokens_saved_total", "completion"), event.saved_completion)
+
+    def _breaker_moved(self, event: BreakerMoved) -> None:
+        self._figures.gauges["askonce_breaker_state", event.part] = BREAKER[event.state]
+
+    def _held(self, event: HeldBytes) -> None:
+        self._figures.gauges["askonce_held_bytes", event.part] = event.size
+        self._figures.gauges["askonce_held_entries", event.part] = event.entries
+
+
+def _family(metric: Metric, figures: Figures) -> Family:
+    name, kind, labels, text = metric
+    if kind == "histogram":
+        family = HistogramMetricFamily(name, text, labels=labels)
+        for series, histogram in sorted(_of(figures.histograms, name)):
+            family.add_metric(series[1:], _cumulative(histogram), histogram.total)
+        return family
+    made = CounterMetricFamily if kind == "counter" else GaugeMetricFamily
+    plain = made(name, text, labels=labels)
+    source = figures.counters if kind == "counter" else figures.gauges
+    for series, value in sorted(_of(source, name)):
+        plain.add_metric(series[1:], value)
+    return plain
+
+
+def _of(figures: dict[Series, Value], name: str) -> list[tuple[Series, Value]]:
+    return [(series, value) for series, value in figures.items() if series[0] == name]
+
+
+def _cumulative(histogram: Histogram) -> list[tuple[str, float]]:
+    bounds = [*(str(bound) for bound in BUCKETS), "+Inf"]
+    seen, buckets = 0, []
+    for bound, count in zip(bounds, histogram.counts, strict=True):
+        seen += count
+        buckets.append((bound, float(seen)))
+    return buckets

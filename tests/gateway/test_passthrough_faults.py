@@ -124,7 +124,6 @@ async def test_an_early_refusal_of_an_upload_passes(stage: Stage) -> None:
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 413 Too Large\r\ncontent-length: 2\r\n\r\n" + early.body)
-        await reader.read(1 << 20)
         await writer.drain()
         writer.close()
 

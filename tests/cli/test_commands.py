@@ -195,3 +195,17 @@ def test_a_store_in_memory_is_not_cleared_from_outside(
     monkeypatch.setenv("ASKONCE_EXACT__STORE", "memory")
     assert main(["clear", "--yes"]) == 2
     assert "restart the server" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_evaluate_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    """A small set is scored at the floors that were asked for."""
+    rows = [
+        {"a": a, "b": b, "same": same}
+        for a, b, same in (("How old is he?", "What is his age?", True), ("Hi", "Bye", False))
+    ]
+    Path("small.pairs.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    assert main(["evaluate", "small.pairs.jsonl", "--floor", "0.5"]) == 0
+    assert "askonce .5" in capsys.readouterr().out
+    assert main(["evaluate", "small.pairs.jsonl", "--json"]) == 0
+    assert [each["name"] for each in json.loads(capsys.readouterr().out)["sets"]] == ["small"]

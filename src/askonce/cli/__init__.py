@@ -28,8 +28,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             return doctor(
                 arguments.config, os.environ, settings_of(arguments), as_json=arguments.json
             )
-        if arguments.command == "evaluate":
-            return _evaluate(arguments.rest)
         return _configured(arguments)
     except AskOnceError as reason:
         print(f"askonce: {reason}", file=sys.stderr)
@@ -51,6 +49,10 @@ def _configured(arguments: argparse.Namespace) -> int:
 
             caller = Caller(arguments.namespace, arguments.authorization)
             return print_keys(config, arguments.file, arguments.other, caller)
+        case "evaluate":
+            from askonce.cli.evaluate import evaluate
+
+            return evaluate(config, arguments)
         case "stats":
             from askonce.cli.entries import stats
 
@@ -60,10 +62,3 @@ def _configured(arguments: argparse.Namespace) -> int:
 
             chosen = Chosen(arguments.exact, arguments.semantic, arguments.tag, arguments.yes)
             return clear(config, chosen)
-
-
-def _evaluate(rest: Sequence[str]) -> int:
-    from pkgutil import resolve_name
-
-    code: int = resolve_name("askonce.lab.evaluate:main")(rest)
-    return code

@@ -36,10 +36,8 @@ def make_parser() -> argparse.ArgumentParser:
     doctor.add_argument("--json", action="store_true", help="print findings as JSON")
     commands.add_parser("stats", parents=[shared], help="print what the cache holds and saves")
     _clear(commands.add_parser("clear", parents=[shared], help="remove entries"))
-    evaluate = commands.add_parser(
-        "evaluate", add_help=False, help="measure the semantic tier on sets of pairs"
-    )
-    evaluate.add_argument("rest", nargs=argparse.REMAINDER, help="see askonce evaluate --help")
+    measure = "measure the semantic tier on labelled sets"
+    _evaluate(commands.add_parser("evaluate", parents=[shared], help=measure))
     return parser
 
 
@@ -69,6 +67,18 @@ def _clear(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--semantic", action="store_true", help="the semantic tier only")
     parser.add_argument("--tag", metavar="NAME", help="only entries that carry the tag")
     parser.add_argument("--yes", action="store_true", help="do not ask first")
+
+
+def _evaluate(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="sets, or folders")
+    parser.add_argument(
+        "--floor", action="append", type=float, metavar="F", help="similarity floor; repeatable"
+    )
+    parser.add_argument(
+        "--limit", type=int, default=3000, metavar="N", help="rows of each set; 0 takes all"
+    )
+    parser.add_argument("--cache", type=Path, metavar="DIR", help="keeps embeddings between runs")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
 
 
 def settings_of(arguments: argparse.Namespace) -> Iterator[Setting]:

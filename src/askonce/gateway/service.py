@@ -49,7 +49,7 @@ class Service:
         self._config = config
         self._clock = SystemClock()
         self._figures = PrometheusSink(_shared_figures(config))
-        self._sink = Fanout(self._figures, LogSink())
+        self._sink = Fanout((self._figures, LogSink()))
         self._parts: Parts | None = None
         self._cache: Cache | None = None
         self._chat: Handler = _not_started
@@ -112,11 +112,11 @@ class Service:
         """Every other path under `/v1/`."""
         await self._passthrough(scope, receive, send)
 
-    async def healthz(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def healthz(self, _scope: Scope, _receive: Receive, send: Send) -> None:
         """The process lives; says nothing about its parts."""
         await send_json(send, 200, b'{"status":"ok"}')
 
-    async def readyz(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def readyz(self, _scope: Scope, _receive: Receive, send: Send) -> None:
         """Requests can be served; names what works with less than was configured."""
         ready = self._parts is not None
         state = {
@@ -125,7 +125,7 @@ class Service:
         }
         await send_json(send, 200 if ready else 503, msgspec.json.encode(state))
 
-    async def metrics(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def metrics(self, _scope: Scope, _receive: Receive, send: Send) -> None:
         """Figures for Prometheus."""
         page = await asyncio.to_thread(self._figures.render)
         kind = (b"content-type", CONTENT_TYPE.encode())
@@ -167,5 +167,5 @@ def _semantic_state(config: Config, parts: Parts | None) -> str:
     return f"off: {parts.semantic_off}" if parts.semantic_off else "on"
 
 
-async def _not_started(scope: Scope, receive: Receive, send: Send) -> None:
+async def _not_started(_scope: Scope, _receive: Receive, _send: Send) -> None:
     raise RequestError("AskOnce is starting", status=503, type="server_error", code="starting")

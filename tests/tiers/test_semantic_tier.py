@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from askonce.errors import EmbedderBusy, TextTooLong
 from askonce.events import GuardVetoed
-from askonce.ports import IndexedText, Neighbour, Vector
+from askonce.ports import IndexedText, Neighbour
 from askonce.testing.sink import RecordingSink
 from askonce.tiers.semantic import SemanticTier
 from askonce.units import Cosine, Seconds, UnixTime
+
+if TYPE_CHECKING:
+    from askonce.ports import Vector
 
 pytestmark = pytest.mark.anyio
 

@@ -34,6 +34,7 @@ class ScriptedUpstream:
     ) -> None:
         self.name = name
         self.revision = revision
+        self.ask_usage = True
         self.asked: list[Asked] = []
         self.open = asyncio.Event()
         """Clear it to hold every answer before its headers."""

@@ -60,9 +60,13 @@ def forwarded(headers: Headers, *, without: Iterable[bytes] = ()) -> list[tuple[
     return [pair for pair in headers if pair[0] not in dropped and not pair[0].startswith(_OWN)]
 
 
+_SERVER_TELLS = HOP_BY_HOP | {b"date"}
+"""The server in front tells these itself."""
+
+
 def returned(headers: Headers, *, without: Iterable[bytes] = ()) -> list[tuple[bytes, bytes]]:
     """The response headers of an upstream that a caller may see, in order."""
-    dropped = _dropped(headers, HOP_BY_HOP, without)
+    dropped = _dropped(headers, _SERVER_TELLS, without)
     return [
         pair for pair in headers if pair[0] not in dropped and not pair[0].startswith(b"proxy-")
     ]

@@ -8,8 +8,8 @@ from __future__ import annotations
 import argparse
 import ast
 import inspect
-from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -18,26 +18,31 @@ from askonce.cli.flags import make_parser
 from askonce.settings.schema import SECTIONS, Key
 from askonce.telemetry.prometheus import METRICS
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 DOCS = Path(__file__).resolve().parent.parent / "docs" / "reference"
 
 CONFIG_HEAD = """# Configuration
 
-Defaults < TOML file < environment < flags. A key's variable is `ASKONCE_` with section and key in capitals, joined by
-two underscores: `exact.ttl` is `ASKONCE_EXACT__TTL`. Lists are separated by commas there. An upstream has its place
-in between: `ASKONCE_UPSTREAM__0__URL`. For a single upstream there are `ASKONCE_UPSTREAM_URL`, which stands in for
-all upstreams of the file, and `ASKONCE_UPSTREAM_API_KEY`.
+Defaults < TOML file < environment < flags. A key's variable is `ASKONCE_` with section and key in
+capitals, joined by two underscores: `exact.ttl` is `ASKONCE_EXACT__TTL`. Lists are separated by
+commas there. An upstream has its place in between: `ASKONCE_UPSTREAM__0__URL`. For a single
+upstream there are `ASKONCE_UPSTREAM_URL`, which stands in for all upstreams of the file, and
+`ASKONCE_UPSTREAM_API_KEY`.
 
 Times are in seconds, sizes in bytes.
 """
 CLI_HEAD = """# Command line
 
-Exit codes: 0 all is well; 1 something is wrong or differs; 2 flags, files or settings cannot be used.
+Exit codes: 0 all is well; 1 something is wrong or differs; 2 flags, files or settings cannot be
+used.
 """
 METRICS_HEAD = """# Metrics
 
-`GET /metrics` speaks Prometheus' text format. With several workers every figure is the whole server's. A tier
-is one of `exact`, `semantic`, `collapsed`, `engine`, `passthrough`, `none` (a refusal). There are no labels for
-models, tenants or callers: their number is not bounded.
+`GET /metrics` speaks Prometheus' text format. With several workers every figure is the whole
+server's. A tier is one of `exact`, `semantic`, `collapsed`, `engine`, `passthrough`, `none` (a
+refusal). There are no labels for models, tenants or callers: their number is not bounded.
 
 | metric | kind | labels | what |
 |---|---|---|---|
@@ -79,9 +84,8 @@ def _docstrings() -> dict[tuple[str, str], str]:
             found[section, ""] = ast.get_docstring(node) or ""
             for one, following in zip(node.body, node.body[1:], strict=False):
                 if isinstance(one, ast.AnnAssign) and isinstance(following, ast.Expr):
-                    assert isinstance(one.target, ast.Name)
-                    text = ast.literal_eval(following.value)
-                    found[section, one.target.id] = " ".join(text.split())
+                    text: str = ast.literal_eval(following.value)
+                    found[section, ast.unparse(one.target)] = " ".join(text.split())
     return found
 
 
@@ -106,7 +110,7 @@ def _cli() -> Iterator[str]:
         flag for action in commands.choices["serve"]._actions for flag in action.option_strings
     }
     yield "\n## Flags of every command\n\n| flag | what |\n|---|---|"
-    yield from _rows(commands.choices["serve"], frozenset())
+    yield from _rows(commands.choices["serve"], set())
     for name, parser in commands.choices.items():
         yield f"\n## askonce {name}\n\n{_sentence(helps[name])}"
         rows = list(_rows(parser, shared))
@@ -119,7 +123,7 @@ def _sentence(text: str | None) -> str:
     return f"{(text or '')[:1].upper()}{(text or '')[1:]}."
 
 
-def _rows(parser: argparse.ArgumentParser, without: frozenset[str] | set[str]) -> Iterator[str]:
+def _rows(parser: argparse.ArgumentParser, without: set[str]) -> Iterator[str]:
     for action in parser._actions:
         if without.issuperset(action.option_strings) and action.option_strings:
             continue

@@ -6,6 +6,7 @@ import asyncio
 
 import msgspec
 import pytest
+from tests.cache.stage import CAT, LIVES, Stage
 
 from askonce.cache.ask import Live
 from askonce.canonical.entry import seal, unseal
@@ -15,7 +16,6 @@ from askonce.flow import Hit, Lives
 from askonce.policy.controls import Controls
 from askonce.testing.answers import Chat
 from askonce.units import Seconds
-from tests.cache.stage import CAT, LIVES, Stage
 
 pytestmark = pytest.mark.anyio
 

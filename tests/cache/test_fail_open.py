@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.cache.stage import CAT, Stage
 
 from askonce.cache.ask import Live
 from askonce.errors import EmbedderBusy, EmbedderError, StoreError, VectorIndexError
@@ -14,7 +15,6 @@ from askonce.events import BreakerMoved, StepSkipped
 from askonce.ports import StoreStats
 from askonce.testing.answers import Chat
 from askonce.units import Bytes, Seconds
-from tests.cache.stage import CAT, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable

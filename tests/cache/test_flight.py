@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.cache.stage import settle
 
 from askonce.cache.flight import Flight, Head, Piece, Seat
 from askonce.canonical.answer import Answer
 from askonce.errors import UpstreamBroken, UpstreamUnreachable
 from askonce.flow import GiveUp
 from askonce.units import Tokens
-from tests.cache.stage import settle
 
 pytestmark = pytest.mark.anyio
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.cache.stage import Stage, settle
 
 from askonce.cache.ask import Live
 from askonce.errors import UpstreamBroken, UpstreamError
 from askonce.policy.controls import Controls
 from askonce.testing.answers import Chat
-from tests.cache.stage import Stage, settle
 
 pytestmark = pytest.mark.anyio
 

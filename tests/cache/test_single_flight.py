@@ -6,13 +6,13 @@ import asyncio
 from collections import Counter
 
 import pytest
+from tests.cache.stage import LIVES, Got, Stage, read, settle
 
 from askonce.cache.ask import Collapsed, Live
 from askonce.errors import UpstreamBroken, UpstreamTimeout, UpstreamUnreachable
 from askonce.policy.controls import Controls
 from askonce.testing.answers import EVENTS, Chat, Reply, refusal
 from askonce.units import Seconds
-from tests.cache.stage import LIVES, Got, Stage, read, settle
 
 pytestmark = pytest.mark.anyio
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.cache.stage import Stage
 
 from askonce.cache.ask import Live
 from askonce.errors import UpstreamBroken
@@ -10,7 +11,6 @@ from askonce.flow import Hit, Lives
 from askonce.policy.controls import Controls
 from askonce.testing.answers import EVENTS, JSON, Chat, Reply, Script, garbage_events, refusal
 from askonce.units import Seconds
-from tests.cache.stage import Stage
 
 pytestmark = pytest.mark.anyio
 

@@ -44,7 +44,9 @@ def entry_of(*, age: float = 0, exact_left: float = 60, semantic_left: float = 6
     )
 
 
-def planned(controls: Controls | None = None, lives: Lives = LIVES, *, question: bool = True) -> Plan:
+def planned(
+    controls: Controls | None = None, lives: Lives = LIVES, *, question: bool = True
+) -> Plan:
     """The plan of a request with these controls."""
     return plan(controls or Controls(), lives, has_question=question)
 
@@ -57,7 +59,8 @@ def test_a_plain_request_may_use_everything() -> None:
 
 
 @pytest.mark.parametrize(
-    "controls", [Controls(no_cache=True), Controls(max_age=Seconds(0)), Controls(max_age=Seconds(-0.0))]
+    "controls",
+    [Controls(no_cache=True), Controls(max_age=Seconds(0)), Controls(max_age=Seconds(-0.0))],
 )
 def test_a_fresh_answer_is_its_own(controls: Controls) -> None:
     """No-cache looks nowhere and shares with nobody, but renews both tiers."""

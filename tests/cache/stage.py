@@ -207,7 +207,9 @@ class Stage:
 
     async def settled(self) -> None:
         """Let write-backs land."""
-        await settle(lambda: not self.cache._leads)
+        while self.cache._leads:
+            await asyncio.wait(list(self.cache._leads.values()))
+            await asyncio.sleep(0)
 
     @property
     def calls(self) -> int:

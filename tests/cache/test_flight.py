@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.cache.stage import settle
 
 from askonce.cache.flight import Flight, Head, Piece, Seat
 from askonce.canonical.answer import Answer
 from askonce.errors import UpstreamBroken, UpstreamUnreachable
 from askonce.flow import GiveUp
 from askonce.units import Tokens
-from tests.cache.stage import settle
 
 pytestmark = pytest.mark.anyio
 
@@ -76,7 +76,10 @@ async def test_usage_is_hidden_from_those_who_did_not_ask() -> None:
     flight = flight_of()
     with flight.reading() as curious, flight.reading() as plain:
         await flight.extend([event("a"), event("u", usage_only=True)])
-        reading = [asyncio.create_task(read(curious)), asyncio.create_task(read(plain, usage=False))]
+        reading = [
+            asyncio.create_task(read(curious)),
+            asyncio.create_task(read(plain, usage=False)),
+        ]
         await settle(turns=3)
         await flight.extend([event("v", usage_only=True)])
         await settle(turns=3)

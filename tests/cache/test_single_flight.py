@@ -6,13 +6,13 @@ import asyncio
 from collections import Counter
 
 import pytest
+from tests.cache.stage import LIVES, Got, Stage, read, settle
 
 from askonce.cache.ask import Collapsed, Live
 from askonce.errors import UpstreamBroken, UpstreamTimeout, UpstreamUnreachable
 from askonce.policy.controls import Controls
 from askonce.testing.answers import EVENTS, Chat, Reply, refusal
 from askonce.units import Seconds
-from tests.cache.stage import LIVES, Got, Stage, read, settle
 
 pytestmark = pytest.mark.anyio
 
@@ -31,9 +31,7 @@ async def together(stage: Stage, count: int, *, mixed: bool = False, **wishes: o
     return await asyncio.gather(*tasks)
 
 
-@pytest.mark.parametrize(
-    "wishes", [{"stream": False}, {"stream": True}, {"mixed": True}], ids=str
-)
+@pytest.mark.parametrize("wishes", [{"stream": False}, {"stream": True}, {"mixed": True}], ids=str)
 async def test_a_hundred_callers_make_one_call(wishes: dict[str, bool]) -> None:
     """However they want it delivered, a hundred get the whole answer of one call."""
     async with Stage(GOOD) as stage:
@@ -134,7 +132,10 @@ async def test_private_and_fresh_requests_do_not_share(controls: Controls) -> No
     [
         (Reply(fault="break_before"), UpstreamUnreachable),
         (Reply(fault="hang_before"), UpstreamTimeout),
-        (Reply(headers=(EVENTS,), pieces=(b"data: x\n\n",), fault="break_inside", at=0), UpstreamBroken),
+        (
+            Reply(headers=(EVENTS,), pieces=(b"data: x\n\n",), fault="break_inside", at=0),
+            UpstreamBroken,
+        ),
     ],
 )
 async def test_followers_of_a_failed_leader_ask_once_more(

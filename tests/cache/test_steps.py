@@ -30,9 +30,7 @@ class Stage:
     def __init__(self) -> None:
         self.clock = FakeClock()
         self.sink = RecordingSink()
-        self.steps = Steps(
-            BreakerConfig(failures=2, cooldown=10), clock=self.clock, sink=self.sink
-        )
+        self.steps = Steps(BreakerConfig(failures=2, cooldown=10), clock=self.clock, sink=self.sink)
 
     async def attempt(
         self, step: Callable[[], Awaitable[str]], deadline: Seconds = LONG

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from functools import cached_property
 from typing import TYPE_CHECKING, assert_never
 
@@ -24,7 +25,7 @@ from askonce.tiers.semantic import SemanticTier
 from askonce.units import Seconds, UnixTime
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
     from askonce.cache.ask import Ask
     from askonce.cache.flight import Flight
@@ -205,12 +206,7 @@ class Leader:
             streamed=True,
         )
         try:
-            async for chunk in response.chunks():
-                if pieces := cutter.cut(chunk):
-                    flight.resolve(head, done=False)
-                    await flight.extend(pieces)
-                if flight.unwanted:
-                    break
+            await self._relay_chunks(response.chunks(), head, cutter)
         except UpstreamError as broken:
             self._refused("broken")
             if flight.outcome is None:
@@ -224,6 +220,19 @@ class Leader:
         else:
             self._take(cutter.answer)
         flight.finish()
+
+    async def _relay_chunks(self, chunks: AsyncIterator[bytes], head: Head, cutter: Cutter) -> None:
+        flight = self._flight
+        try:
+            async for chunk in chunks:
+                if pieces := cutter.cut(chunk):
+                    flight.resolve(head, done=False)
+                    await flight.extend(pieces)
+                if flight.unwanted:
+                    return
+        finally:
+            if isinstance(chunks, AsyncGenerator):
+                await chunks.aclose()
 
     def _take(self, read: Callable[[], Answer]) -> None:
         """Read the answer for the flight's other readers, and admit it; raises nothing."""

@@ -33,10 +33,15 @@ from askonce.units import Seconds
 from askonce.wiring import build_cache, open_parts
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from typing import Any
+
     from askonce.cache.driver import Cache
     from askonce.config import Config
     from askonce.gateway.http import Handler, Receive, Scope, Send
     from askonce.wiring import Parts
+
+    OpensParts = Callable[..., Coroutine[Any, Any, Parts]]
 
 GRACE = 10.0
 """Seconds that answers under way have to end and be stored when the server stops."""
@@ -45,9 +50,13 @@ GRACE = 10.0
 class Service:
     """Everything behind the routes, from start to stop."""
 
-    def __init__(self, config: Config) -> None:
-        """Opens nothing: that needs a running event loop."""
+    def __init__(self, config: Config, *, open_parts: OpensParts = open_parts) -> None:
+        """Opens nothing: that needs a running event loop.
+
+        open_parts: how the parts behind the configuration come about.
+        """
         self._config = config
+        self._open_parts = open_parts
         self._clock = SystemClock()
         self._figures = PrometheusSink(_shared_figures(config))
         self._sink = Fanout((self._figures, LogSink()))
@@ -72,8 +81,10 @@ class Service:
     async def start(self) -> None:
         """Open all parts; raises ConfigError."""
         config, clock, sink = self._config, self._clock, self._sink
-        secret = config.tenants.secret.encode() or server_secret(Path(config.server.data_dir))
-        self._parts = parts = await open_parts(config, clock=clock, sink=sink)
+        secret = config.tenants.secret.encode() or await asyncio.to_thread(
+            server_secret, Path(config.server.data_dir)
+        )
+        self._parts = parts = await self._open_parts(config, clock=clock, sink=sink)
         self._cache, exact = build_cache(config, parts, clock=clock, sink=sink)
         upstreams = Upstreams(parts.upstreams)
         self._passthrough = Passthrough(upstreams, buffer_limit=config.server.max_body_bytes)

@@ -79,34 +79,38 @@ class Service:
         )
 
     async def start(self) -> None:
-        """Open all parts; raises ConfigError."""
+        """Open all parts; raises ConfigError, and then leaves nothing open."""
         config, clock, sink = self._config, self._clock, self._sink
         secret = config.tenants.secret.encode() or await asyncio.to_thread(
             server_secret, Path(config.server.data_dir)
         )
         self._parts = parts = await self._open_parts(config, clock=clock, sink=sink)
-        self._cache, exact = build_cache(config, parts, clock=clock, sink=sink)
+        try:
+            self._build(parts, partitioner(config.tenants, secret))
+        except BaseException:
+            await self.stop()
+            raise
+        with contextlib.suppress(CacheFault):
+            await parts.store.stats()  # opens what opens late, before the first deadline
+
+    def _build(self, parts: Parts, partition: Callable[[bytes], bytes]) -> None:
+        config, clock, sink = self._config, self._clock, self._sink
         upstreams = Upstreams(parts.upstreams)
+        self._cache, exact = build_cache(config, parts, clock=clock, sink=sink)
         self._passthrough = Passthrough(upstreams, buffer_limit=config.server.max_body_bytes)
         self._chat = ChatRoute(
             self._cache,
             upstreams,
-            envelope_reader(
-                config.controls, partitioner(config.tenants, secret), config.exact.key_headers
-            ),
+            envelope_reader(config.controls, partition, config.exact.key_headers),
             _chat_settings(config, parts),
             clock=clock,
             sink=sink,
             new_id=new_id,
         )
-        self._tasks = [
-            asyncio.create_task(tell_sizes(parts.store, parts.index, sink)),
-            asyncio.create_task(self._figures.keep_publishing()),
-        ]
-        with contextlib.suppress(CacheFault):
-            await parts.store.stats()  # opens what opens late, before the first deadline
+        upkeep = [tell_sizes(parts.store, parts.index, sink), self._figures.keep_publishing()]
         if isinstance(parts.store, SupportsEpoch):
-            self._tasks.append(asyncio.create_task(follow_epoch(parts.store, exact)))
+            upkeep.append(follow_epoch(parts.store, exact))
+        self._tasks = [asyncio.create_task(work) for work in upkeep]
 
     async def stop(self) -> None:
         """Let answers under way end, then close all parts."""

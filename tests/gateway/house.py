@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from contextlib import AsyncExitStack, asynccontextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from askonce.ports import Embedder
     from askonce.testing.answers import Asked
     from askonce.wiring import Parts
+
+import_module("askonce.vectors.follower")  # imports block, so they come before the event loop
 
 CHAT = "/v1/chat/completions"
 PATIENT = 5.0

@@ -104,9 +104,13 @@ class House:
 
     async def ask(self, body: Mapping[str, Any], *headers: str, auth: str = AUTH) -> Answer:
         """One chat request, and the write-back behind it."""
-        answer = await self.send("POST", CHAT, msgspec.json.encode(body), auth, *headers)
+        answer = await self.send_only(body, *headers, auth=auth)
         await self.settled()
         return answer
+
+    async def send_only(self, body: Mapping[str, Any], *headers: str, auth: str = AUTH) -> Answer:
+        """One chat request, while its write-back goes on."""
+        return await self.send("POST", CHAT, msgspec.json.encode(body), auth, *headers)
 
     async def settled(self) -> None:
         """Wait until no flight is under way and all is written."""

@@ -142,8 +142,8 @@ async def test_semantics_can_be_switched_off(tmp_path: Path) -> None:
     async with open_house(tmp_path, embedder=near()) as house:
         hidden = await house.ask(body_of(FRANCE), off)
         missed = await house.ask(body_of(FRANCE_AGAIN))
-        refused = await house.ask(body_of(FRANCE_AGAIN + " "), off)
-        served = await house.ask(body_of(FRANCE_AGAIN + "  "))
+        refused = await house.ask(body_of("what is the capital of France please?"), off)
+        served = await house.ask(body_of("What is the capital of france please?"))
     assert [a.headers["x-cache"] for a in (hidden, missed, refused, served)] == [
         "MISS",
         "MISS",

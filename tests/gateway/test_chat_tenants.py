@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
@@ -45,8 +46,6 @@ async def test_credentials_never_share(tmp_path: Path) -> None:
 
 async def test_one_flight_serves_one_credential(tmp_path: Path) -> None:
     """Equal requests in flight of two credentials are two calls."""
-    import asyncio
-
     async with open_house(tmp_path, FakeEngine(otherwise=Chat(text="x", delay=0.1))) as house:
         await asyncio.gather(
             *(house.ask(body_of(), auth=f"authorization: {i % 2}") for i in range(10))

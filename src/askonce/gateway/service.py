@@ -46,6 +46,9 @@ if TYPE_CHECKING:
 GRACE = 10.0
 """Seconds that answers under way have to end and be stored when the server stops."""
 
+PATIENCE = 1.0
+"""Seconds that the start waits for the store; a locked one is left for later."""
+
 
 class Service:
     """Everything behind the routes, from start to stop."""
@@ -90,8 +93,9 @@ class Service:
         except BaseException:
             await self.stop()
             raise
-        with contextlib.suppress(CacheFault):
-            await parts.store.stats()  # opens what opens late, before the first deadline
+        with contextlib.suppress(CacheFault, TimeoutError):
+            async with asyncio.timeout(PATIENCE):
+                await parts.store.stats()  # opens what opens late, before the first deadline
 
     def _build(self, parts: Parts, partition: Callable[[bytes], bytes]) -> None:
         config, clock, sink = self._config, self._clock, self._sink

@@ -147,10 +147,7 @@ class Failing(HashingEmbedder):
 
 
 @pytest.mark.parametrize("hangs", [False, True])
-async def test_a_dead_embedder_costs_its_deadline_at_most(
-    tmp_path: Path,
-    hangs: bool,  # noqa: FBT001
-) -> None:
+async def test_a_dead_embedder_costs_its_deadline_at_most(tmp_path: Path, *, hangs: bool) -> None:
     """Answers come without meaning, the breaker shows in marks and metrics, then it heals."""
     embedder = Failing(hangs=hangs)
     sections: dict[str, Any] = {

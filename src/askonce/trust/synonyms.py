@@ -148,8 +148,8 @@ move over = move | sort out = fix | look up = find | give up = quit | top up = t
 take out = get | is it allowed to = can | is it permitted to = can | are you allowed to = can you
 am i allowed to = can i | is it safe for me to = is it safe to | what sort of = what
 what kind of = what | what type of = what | how can i = how do i | how could i = how do i
-how should i = how do i | how may i = how do i | how can you = how do i | how do you = how do i
+how should i = how do i | how may i = how do i | how can you = how do you
 how can we = how do i | how do we = how do i | how can one = how do i | how does one = how do i
-how to = how do i | how would i = how do i | how might i = how do i | how would you = how do i
+how to = how do i | how would i = how do i | how might i = how do i | how would you = how do you
 """
 """Several words read as others, or as nothing; the longest counts."""

@@ -110,7 +110,7 @@ async def test_streams_and_pairs_are_scored_next_to_bare_thresholds(folder: Path
     assert faq.ceiling == 0.25
     askonce, static, *all_stored = faq.streams
     assert (askonce.rule, askonce.hit_share, askonce.wrong_share) == ("askonce", 0.25, 0.0)
-    assert (static.rule, static.hit_share, static.wrong_per_thousand) == ("static", 0.5, 250.0)
+    assert (static.rule, static.hit_share, static.wrong_per_thousand) == ("static", 0.5, 500.0)
     assert [score.floor for score in all_stored] == list(STATIC)
     assert (twins.rows, twins.skipped) == (5, 2)
     served = {

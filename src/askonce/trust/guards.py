@@ -45,7 +45,7 @@ _DATES = _forms("""
 _QUANTIFIERS = listed("all only every each both either none some any most least first last")
 _PLAIN_ANSWERS = listed("who when where why count amount duration")
 """Answers of different kinds, whatever else the question says."""
-_RELATIONS = listed("before after during over under until since except atleast atmost")
+_RELATIONS = listed("before after over under until except atleast atmost")
 
 
 def veto(question: str, cached: str) -> str | None:

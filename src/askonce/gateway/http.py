@@ -60,9 +60,13 @@ def forwarded(headers: Headers, *, without: Iterable[bytes] = ()) -> list[tuple[
     return [pair for pair in headers if pair[0] not in dropped and not pair[0].startswith(_OWN)]
 
 
+_SERVER_TELLS = HOP_BY_HOP | {b"date"}
+"""The server in front tells these itself."""
+
+
 def returned(headers: Headers, *, without: Iterable[bytes] = ()) -> list[tuple[bytes, bytes]]:
     """The response headers of an upstream that a caller may see, in order."""
-    dropped = _dropped(headers, HOP_BY_HOP, without)
+    dropped = _dropped(headers, _SERVER_TELLS, without)
     return [
         pair for pair in headers if pair[0] not in dropped and not pair[0].startswith(b"proxy-")
     ]
@@ -154,15 +158,24 @@ async def start_stream(send: Send, status: int, headers: Headers) -> None:
     await send({"type": "http.response.start", "status": status, "headers": headers})
 
 
-async def send_stream(send: Send, pieces: AsyncIterator[bytes]) -> None:
-    """A body piece by piece, as fast as the caller reads; raises ClientGone.
+async def send_stream(
+    send: Send, status: int, headers: Headers, pieces: AsyncIterator[bytes]
+) -> None:
+    """A response whose body comes in pieces, as fast as the caller reads; raises ClientGone.
 
     When the pieces break off their error passes through and the body stays without an end, so
     that the server breaks the connection instead of ending it.
     """
+    length = b"" if status in _BODILESS else header(headers, b"content-length")
+    left = int(length) if length.isdigit() else -1
+    more = True
     try:
+        await start_stream(send, status, headers)
         async for piece in pieces:
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
-        await send({"type": "http.response.body", "body": b""})
+            left -= len(piece)
+            more = left != 0
+            await send({"type": "http.response.body", "body": piece, "more_body": more})
+        if more:
+            await send({"type": "http.response.body", "body": b""})
     except OSError as exc:
         raise ClientGone("the caller hung up") from exc

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import secrets
 from pathlib import Path
@@ -12,7 +13,7 @@ import msgspec
 
 from askonce.cache.upkeep import follow_epoch, tell_sizes
 from askonce.clock import SystemClock
-from askonce.errors import RequestError
+from askonce.errors import CacheFault, RequestError
 from askonce.flow import Lives
 from askonce.gateway.app import Gateway
 from askonce.gateway.chat import PATH as CHAT_PATH
@@ -49,7 +50,7 @@ class Service:
         self._config = config
         self._clock = SystemClock()
         self._figures = PrometheusSink(_shared_figures(config))
-        self._sink = Fanout(self._figures, LogSink())
+        self._sink = Fanout((self._figures, LogSink()))
         self._parts: Parts | None = None
         self._cache: Cache | None = None
         self._chat: Handler = _not_started
@@ -91,6 +92,8 @@ class Service:
             asyncio.create_task(tell_sizes(parts.store, parts.index, sink)),
             asyncio.create_task(self._figures.keep_publishing()),
         ]
+        with contextlib.suppress(CacheFault):
+            await parts.store.stats()  # opens what opens late, before the first deadline
         if isinstance(parts.store, SupportsEpoch):
             self._tasks.append(asyncio.create_task(follow_epoch(parts.store, exact)))
 
@@ -112,11 +115,11 @@ class Service:
         """Every other path under `/v1/`."""
         await self._passthrough(scope, receive, send)
 
-    async def healthz(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def healthz(self, _scope: Scope, _receive: Receive, send: Send) -> None:
         """The process lives; says nothing about its parts."""
         await send_json(send, 200, b'{"status":"ok"}')
 
-    async def readyz(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def readyz(self, _scope: Scope, _receive: Receive, send: Send) -> None:
         """Requests can be served; names what works with less than was configured."""
         ready = self._parts is not None
         state = {
@@ -125,7 +128,7 @@ class Service:
         }
         await send_json(send, 200 if ready else 503, msgspec.json.encode(state))
 
-    async def metrics(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def metrics(self, _scope: Scope, _receive: Receive, send: Send) -> None:
         """Figures for Prometheus."""
         page = await asyncio.to_thread(self._figures.render)
         kind = (b"content-type", CONTENT_TYPE.encode())
@@ -167,5 +170,5 @@ def _semantic_state(config: Config, parts: Parts | None) -> str:
     return f"off: {parts.semantic_off}" if parts.semantic_off else "on"
 
 
-async def _not_started(scope: Scope, receive: Receive, send: Send) -> None:
+async def _not_started(_scope: Scope, _receive: Receive, _send: Send) -> None:
     raise RequestError("AskOnce is starting", status=503, type="server_error", code="starting")

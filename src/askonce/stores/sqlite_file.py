@@ -24,8 +24,15 @@ if TYPE_CHECKING:
 
 APPLICATION_ID = 0x41736B31
 SCHEMA_VERSION = 1
-PAGE_BYTES = 4096
+PAGE_BYTES = 8192
+"""An answer of 2 kB wastes half of a 4 KiB page; 16 KiB cost more per write than they save."""
+
+SLACK_BYTES = 16 * 1024 * 1024
+"""Least room between where eviction begins and where the file ends."""
+
+CHECKPOINT_BYTES = 4 * 1024 * 1024
 BUSY_MS = 20
+LEAST_PAGES = 64
 OPEN_BUSY_SECONDS = 2.0
 
 ENTRY_TABLES = (
@@ -83,12 +90,14 @@ class StoreFile:
     """A path and what may stand there; holds no connection itself, and any thread may use it."""
 
     def __init__(self, path: Path, *, clock: Clock, file_bytes: int) -> None:
-        """file_bytes: hard bound of the database file, past which writes fail as if disk full."""
+        """file_bytes: where eviction keeps the file; SLACK_BYTES more fail as a full disk does."""
         self.path = path
+        self.pages = max(file_bytes // PAGE_BYTES, LEAST_PAGES)
+        """Pages in use at which eviction begins."""
         self.set_aside = 0
         """How many files this process has set aside."""
         self._clock = clock
-        self._max_pages = max(file_bytes // PAGE_BYTES, 16)
+        self._max_pages = (file_bytes + SLACK_BYTES) // PAGE_BYTES
         self._last_epoch = 0
 
     def identity(self) -> Identity | None:
@@ -115,6 +124,16 @@ class StoreFile:
                     self._move_aside("corrupt")
         except OSError as error:
             raise StoreError(f"cannot set {self.path} aside: {error}") from error
+
+    def drop(self, identity: Identity | None) -> None:
+        """Delete the file, unless another process already has put one in its place."""
+        try:
+            with self._alone():
+                if identity is not None and self.identity() == identity:
+                    self.path.unlink(missing_ok=True)
+                    self._drop_logs()
+        except OSError as error:
+            raise StoreError(f"cannot delete {self.path}: {error}") from error
 
     def saw_epoch(self, epoch: int) -> None:
         """Remember an epoch, so that a file made anew starts past it."""
@@ -144,6 +163,7 @@ class StoreFile:
         # drop the POSIX locks that this process's connections hold on it.
         with contextlib.suppress(FileExistsError):
             os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        self._unlock_logs()
         identity = self.identity()
         connection = sqlite3.connect(
             self.path, timeout=OPEN_BUSY_SECONDS, isolation_level=None, check_same_thread=False
@@ -170,8 +190,8 @@ class StoreFile:
             raise Unusable
         connection.execute("PRAGMA journal_mode = WAL").fetchone()
         connection.execute("PRAGMA synchronous = NORMAL")
-        connection.execute("PRAGMA wal_autocheckpoint = 1000")
-        connection.execute(f"PRAGMA journal_size_limit = {4000 * PAGE_BYTES}").fetchone()
+        connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_BYTES // PAGE_BYTES}")
+        connection.execute(f"PRAGMA journal_size_limit = {SLACK_BYTES}").fetchone()
         connection.execute(f"PRAGMA max_page_count = {self._max_pages}").fetchone()
         row = connection.execute("SELECT epoch FROM held").fetchone()
         if row is None:
@@ -204,11 +224,22 @@ class StoreFile:
         earlier = sorted(self.path.parent.glob(f"{self.path.name}.{why}-*"))
         number = max((_number_of(path) for path in earlier), default=0) + 1
         self.path.rename(self.path.with_name(f"{self.path.name}.{why}-{number}"))
-        for suffix in ("-wal", "-shm", "-journal"):
-            self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
+        self._drop_logs()
         for path in earlier:
             path.unlink(missing_ok=True)
         self.set_aside += 1
+
+    def _unlock_logs(self) -> None:
+        """Make logs writable that were left from a time when the database was not."""
+        if os.access(self.path, os.W_OK):
+            for suffix in ("-wal", "-shm"):
+                log = self.path.with_name(self.path.name + suffix)
+                if log.exists() and not os.access(log, os.W_OK):
+                    log.chmod(0o600)
+
+    def _drop_logs(self) -> None:
+        for suffix in ("-wal", "-shm", "-journal"):
+            self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
 
 
 class Session:
@@ -234,6 +265,11 @@ class Session:
         if connection is not None:
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
+
+    def start_anew(self) -> None:
+        """Give the file up, and with it the room that it takes."""
+        self.close()
+        self._file.drop(self._identity)
 
     def fault(self, error: sqlite3.Error | Broken) -> StoreError:
         """Do what the error asks for (wait, reopen, start anew) and give what to raise for it."""

@@ -79,8 +79,8 @@ FAULTS: list[Callable[[], BaseException | None]] = [
     lambda: StoreError("x"),
     lambda: EmbedderError("x"),
     lambda: VectorIndexError("x"),
-    lambda: ZeroDivisionError(),
-    lambda: asyncio.CancelledError(),
+    ZeroDivisionError,
+    asyncio.CancelledError,
     lambda: None,
 ]
 
@@ -119,7 +119,7 @@ async def test_a_healed_part_is_used_again() -> None:
     """After the cooldown a trial finds the store alive, and hits are back."""
     async with Stage(failures=1) as stage:
         dead = Dead(StoreError("x"))
-        stage.exact._store = dead  # type: ignore[assignment] # dies
+        stage.exact._store = dead
         await stage.get("one")
         await stage.settled()
         stage.exact._store = stage.memory

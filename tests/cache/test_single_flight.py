@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from typing import Any
 
 import pytest
 from tests.cache.stage import LIVES, Got, Stage, read, settle
@@ -19,13 +20,13 @@ pytestmark = pytest.mark.anyio
 GOOD = Chat(text="A cat is an animal.")
 
 
-async def together(stage: Stage, count: int, *, mixed: bool = False, **wishes: object) -> list[Got]:
+async def together(stage: Stage, count: int, *, mixed: bool = False, **wishes: Any) -> list[Got]:
     """So many callers, all aboard before the engine begins."""
     stage.upstream.open.clear()
     tasks = []
     for number in range(count):
         delivery = {"stream": number % 2 == 1} if mixed else {}
-        tasks += stage.start(**delivery, **wishes)  # type: ignore[arg-type] # wishes of an ask
+        tasks += stage.start(**delivery, **wishes)
     await stage.upstream.asked_times(1)
     stage.upstream.open.set()
     return await asyncio.gather(*tasks)
@@ -35,7 +36,7 @@ async def together(stage: Stage, count: int, *, mixed: bool = False, **wishes: o
 async def test_a_hundred_callers_make_one_call(wishes: dict[str, bool]) -> None:
     """However they want it delivered, a hundred get the whole answer of one call."""
     async with Stage(GOOD) as stage:
-        got = await together(stage, 100, **wishes)  # type: ignore[arg-type] # wishes of an ask
+        got = await together(stage, 100, **wishes)
         assert {one.text for one in got} == {"A cat is an animal."}
         assert stage.calls == 1
         hows = Counter(one.how for one in got)

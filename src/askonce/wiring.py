@@ -87,7 +87,7 @@ async def _open_semantic(
 
     data_dir = Path(config.server.data_dir)
     embedder = await OnnxEmbedder.open(config.semantic, data_dir=data_dir, clock=clock, sink=sink)
-    index = LocalIndex(
+    index = await LocalIndex.open(
         data_dir / "vectors.sqlite3",
         embedder=embedder.id,
         dim=embedder.dim,

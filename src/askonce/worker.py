@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import sys
 import threading
 from collections import deque
 from queue import SimpleQueue
@@ -82,14 +83,18 @@ class Worker:
             await asyncio.to_thread(self._thread.join)
 
     def _work(self) -> None:
-        if self._nice and hasattr(os, "setpriority"):
+        if self._nice and sys.platform == "linux":  # elsewhere a thread's id may be a process's
             with contextlib.suppress(OSError):
                 os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), self._nice)
-        open_ = True
-        while open_:
-            batch, open_ = self._next_batch()
-            if batch:
-                self._hand_back(self._run_batch(batch))
+        while self._work_once():
+            pass
+
+    def _work_once(self) -> bool:
+        """Wait for a batch and run it; keeps no hold on what it returned. False at the end."""
+        batch, open_ = self._next_batch()
+        if batch:
+            self._hand_back(self._run_batch(batch))
+        return open_
 
     def _next_batch(self) -> tuple[list[Job], bool]:
         batch: list[Job] = []
@@ -119,7 +124,9 @@ class Worker:
             return future, None, True
         try:
             return future, job(), True
-        except Exception as error:  # noqa: BLE001 - handed to the caller as it is
+        except StopIteration as error:  # a future cannot carry it
+            return future, RuntimeError(f"the job raised {error!r}"), False
+        except BaseException as error:  # noqa: BLE001 - the caller's to handle, not the thread's
             return future, error, False
 
     def _hand_back(self, done: deque[tuple[asyncio.Future[Any], Any, bool]]) -> None:

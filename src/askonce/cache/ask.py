@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from askonce.cache.flight import Flight, Head
+from askonce.cache.flight import Head, Seat
 from askonce.canonical.answer import Answer
 from askonce.canonical.key import Scope
 from askonce.canonical.request import Call, Question
@@ -39,7 +39,8 @@ class Ask(msgspec.Struct, frozen=True):
 class Live(msgspec.Struct, frozen=True):
     """The engine's own answer, whole or as it comes."""
 
-    flight: Flight
+    flight: Seat
+    """The reader's own place in it."""
     head: Head
     collapsed: bool
     """Somebody else's engine call answers this request too."""

@@ -8,10 +8,9 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
 from askonce.cache.ask import Collapsed, Live
-from askonce.cache.flight import Flight, Head
+from askonce.cache.flight import Flight, Head, Seat
 from askonce.cache.leader import Leader
 from askonce.errors import UpstreamBroken, UpstreamError
-from askonce.flow import fresh_hit
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -36,10 +35,7 @@ class Cache:
 
     def peek(self, key: bytes, plan: Plan) -> Hit | None:
         """The hot exact hit, without waiting; None says nothing about the store."""
-        if not plan.exact:
-            return None
-        entry = self._parts.exact.peek(key)
-        return None if entry is None else fresh_hit(entry, "exact", plan, self._parts.clock.now())
+        return self._parts.peek(key, plan) if plan.exact else None
 
     @asynccontextmanager
     async def answering(self, ask: Ask) -> AsyncIterator[Reply]:
@@ -50,20 +46,20 @@ class Cache:
         """
         for attempt in range(3):
             flight, leads = self._board(ask, alone=attempt == 2)
-            with self._aboard(flight, ask):
-                reply = await self._reply(ask, flight, leads=leads, patient=attempt == 0)
+            with self._aboard(flight, ask) as seat:
+                reply = await self._reply(ask, flight, seat, leads=leads, patient=attempt == 0)
                 if reply is not None:
                     yield reply
                     return
 
     async def close(self, grace: float) -> None:
         """Let flights land and write back for `grace` seconds, then end them."""
-        tasks = list(self._leads.values())
-        if tasks:
-            await asyncio.wait(tasks, timeout=grace)
-        for task in tasks:
+        if self._leads:
+            await asyncio.wait(self._leads.values(), timeout=grace)
+        late = list(self._leads.values())
+        for task in late:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*late, return_exceptions=True)
 
     def _board(self, ask: Ask, *, alone: bool) -> tuple[Flight, bool]:
         """A flight for this request, and whether it leads it."""
@@ -72,31 +68,37 @@ class Cache:
         flight = self._flights.get(key) if shares else None
         if flight is not None and flight.joinable:
             return flight, False
-        flight = Flight(self._parts.limits.max_entry_bytes)
+        flight = Flight(self._parts.limits.max_entry_bytes, stream=ask.call.stream)
         if shares:
             self._flights[key] = flight
-        self._leads[flight] = asyncio.create_task(self._lead(ask, flight))
+        task = asyncio.create_task(self._lead(ask, flight))
+        self._leads[flight] = task
+        task.add_done_callback(lambda _: self._ended(ask, flight))
         return flight, True
 
     @contextmanager
-    def _aboard(self, flight: Flight, ask: Ask) -> Iterator[None]:
+    def _aboard(self, flight: Flight, ask: Ask) -> Iterator[Seat]:
         """Read the flight; an answer that nobody reads and nobody may store is not computed."""
         try:
-            with flight.reading():
-                yield
+            with flight.reading() as seat:
+                yield seat
         finally:
             if not (flight.readers or flight.done or ask.plan.store):
+                self._land(ask, flight)
                 self._leads[flight].cancel()
 
     async def _lead(self, ask: Ask, flight: Flight) -> None:
         leader = Leader(self._parts, ask, flight)
-        try:
-            await self._take_off(leader, flight)
-            self._land(ask, flight)
-            await leader.write_back()
-        finally:
-            self._land(ask, flight)
-            del self._leads[flight]
+        await self._take_off(leader, flight)
+        self._land(ask, flight)
+        await leader.write_back()
+
+    def _ended(self, ask: Ask, flight: Flight) -> None:
+        """However the leader ended, even before its first step, nobody waits for it any more."""
+        self._land(ask, flight)
+        del self._leads[flight]
+        if not flight.done:
+            flight.finish(UpstreamBroken("the call was given up"))
 
     @staticmethod
     async def _take_off(leader: Leader, flight: Flight) -> None:
@@ -104,9 +106,6 @@ class Cache:
             await leader.lead()
         except UpstreamError as error:
             flight.finish(error)
-        except asyncio.CancelledError:
-            flight.finish(UpstreamBroken("the call was given up"))
-            raise
         except Exception:
             log.exception("a flight failed")
             flight.finish(UpstreamBroken("the gateway failed to relay the answer"))
@@ -115,7 +114,9 @@ class Cache:
         if self._flights.get((ask.key, ask.plan)) is flight:
             del self._flights[ask.key, ask.plan]
 
-    async def _reply(self, ask: Ask, flight: Flight, *, leads: bool, patient: bool) -> Reply | None:
+    async def _reply(
+        self, ask: Ask, flight: Flight, seat: Seat, *, leads: bool, patient: bool
+    ) -> Reply | None:
         """The flight's reply for this request, or None when it should ask again."""
         try:
             outcome = await flight.settled()
@@ -125,9 +126,9 @@ class Cache:
             return None
         if not isinstance(outcome, Head):
             return outcome
-        if leads or outcome.status >= 400 or outcome.streamed == ask.call.stream:
+        if outcome.status >= 400 or flight.stream == ask.call.stream:
             retry = not leads and patient and _may_pass(outcome.status)
-            return None if retry else Live(flight, outcome, collapsed=not leads)
+            return None if retry else Live(seat, outcome, collapsed=not leads)
         answer = await flight.landed()
         return None if answer is None else Collapsed(answer, outcome)
 

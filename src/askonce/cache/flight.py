@@ -45,19 +45,20 @@ class Flight:
     Past it nobody may join, what all have read is dropped, and the leader waits for the slowest.
     """
 
-    def __init__(self, capacity: int) -> None:
-        """Start with no outcome and no readers."""
+    def __init__(self, capacity: int, *, stream: bool) -> None:
+        """Start with no outcome and no readers; stream: the delivery that the engine is asked."""
+        self.stream = stream
         self.outcome: Hit | Head | GiveUp | None = None
         self.answer: Answer | None = None
         """The whole answer once it is complete and readable."""
         self.error: UpstreamError | None = None
         self.done = False
-        self.readers = 0
         self._capacity = capacity
         self._pieces: list[Piece] = []
         self._dropped = 0
         self._size = 0
-        self._positions: dict[object, int] = {}
+        self._held = 0
+        self._seats: set[Seat] = set()
         self._waiting: list[asyncio.Future[None]] = []
 
     @property
@@ -71,18 +72,25 @@ class Flight:
         return self._size > self._capacity
 
     @property
+    def readers(self) -> int:
+        """How many wait for the outcome or read it."""
+        return len(self._seats)
+
+    @property
     def unwanted(self) -> bool:
         """Nobody reads, and the answer is too long to be kept."""
         return self.overflown and not self.readers
 
     @contextmanager
-    def reading(self) -> Iterator[None]:
-        """Count as a reader, so that a call nobody wants can be ended."""
-        self.readers += 1
+    def reading(self) -> Iterator[Seat]:
+        """A seat from the first byte on; while any is taken the call is wanted."""
+        seat = Seat(self)
+        self._seats.add(seat)
         try:
-            yield
+            yield seat
         finally:
-            self.readers -= 1
+            self._seats.discard(seat)
+            self._trim()
             self._wake()
 
     def resolve(self, outcome: Hit | Head | GiveUp, *, done: bool) -> None:
@@ -96,9 +104,12 @@ class Flight:
     async def extend(self, pieces: Sequence[Piece]) -> None:
         """Hand out more pieces; past the capacity, wait for the slowest reader."""
         self._pieces.extend(pieces)
-        self._size += sum(len(piece.data) for piece in pieces)
+        size = _size(pieces)
+        self._size += size
+        self._held += size
+        self._trim()
         self._wake()
-        while self.overflown and self._unread() > self._capacity:
+        while self.overflown and self._held > self._capacity:
             await self._moved()
 
     def finish(self, error: UpstreamError | None = None) -> None:
@@ -117,44 +128,28 @@ class Flight:
 
     async def landed(self) -> Answer | None:
         """Wait for the end; the whole answer, or None when it broke off or cannot be read."""
-        while not self.done:
+        while self.joinable:
             await self._moved()
         return self.answer
 
-    async def pieces(self, *, usage: bool) -> AsyncIterator[bytes]:
-        """The answer's bytes from the first one, as they come, several events at a time."""
-        me = object()
-        self._positions[me] = self._dropped
-        try:
-            while True:
-                batch = self._pieces[self._positions[me] - self._dropped :]
-                self._positions[me] += len(batch)
-                if batch:
-                    self._trim()
-                    yield b"".join(p.data for p in batch if usage or not p.usage_only)
-                elif self.done:
-                    break
-                else:
-                    await self._moved()
-        finally:
-            del self._positions[me]
-            self._wake()
-        if self.error is not None:
-            raise self.error
-
-    def _unread(self) -> int:
-        if not self._positions:
-            return 0
-        start = min(self._positions.values()) - self._dropped
-        return sum(len(piece.data) for piece in self._pieces[start:])
+    async def read(self, seat: Seat) -> Sequence[Piece]:
+        """Wait for pieces that this seat has not read; nothing when no more will come."""
+        while not (pieces := self._pieces[seat.position - self._dropped :]) and not self.done:
+            await self._moved()
+        seat.position += len(pieces)
+        self._trim()
+        return pieces
 
     def _trim(self) -> None:
         if not self.overflown:
             return
-        read = min(self._positions.values()) - self._dropped
+        end = self._dropped + len(self._pieces)
+        read = min((seat.position for seat in self._seats), default=end) - self._dropped
+        self._held -= _size(self._pieces[:read])
         del self._pieces[:read]
         self._dropped += read
-        self._wake()
+        if read:
+            self._wake()
 
     def _wake(self) -> None:
         waiting, self._waiting = self._waiting, []
@@ -166,3 +161,32 @@ class Flight:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(future)
         await future
+
+
+class Seat:
+    """One reader's place in a flight: nothing that it has not read is dropped."""
+
+    def __init__(self, flight: Flight) -> None:
+        """Before the first byte."""
+        self.position = 0
+        self._flight = flight
+
+    @property
+    def answer(self) -> Answer | None:
+        """The whole answer once it is complete and readable."""
+        return self._flight.answer
+
+    async def pieces(self, *, usage: bool) -> AsyncIterator[bytes]:
+        """The answer's bytes from the first one, as they come, several events at a time.
+
+        Raises UpstreamBroken when the answer broke off.
+        """
+        while pieces := await self._flight.read(self):
+            if shown := b"".join(p.data for p in pieces if usage or not p.usage_only):
+                yield shown
+        if self._flight.error is not None:
+            raise self._flight.error
+
+
+def _size(pieces: Sequence[Piece]) -> int:
+    return sum(len(piece.data) for piece in pieces)

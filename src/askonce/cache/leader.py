@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, assert_never
 import msgspec
 
 from askonce.cache.ask import Limits
-from askonce.cache.flight import Head, Piece
+from askonce.cache.flight import Head
+from askonce.cache.pieces import Cutter
 from askonce.cache.steps import Skipped, Steps
-from askonce.canonical.answer import StreamReader, facts, read_completion
+from askonce.canonical.answer import facts, read_completion
 from askonce.canonical.entry import Entry
 from askonce.canonical.key import partition_key
-from askonce.canonical.sse import EventSplitter, data_of
-from askonce.errors import AnswerUnusable, UpstreamBroken
+from askonce.errors import AnswerUnusable, EntryUnreadable, UpstreamError
 from askonce.events import AdmissionRefused
-from askonce.flow import AskEngine, GiveUp, Hit, LookExact, LookSemantic, begin
+from askonce.flow import AskEngine, GiveUp, Hit, LookExact, LookSemantic, begin, fresh_hit
 from askonce.policy.admission import refuse, wants_json
 from askonce.ports import Clock, IndexedText, Sink
 from askonce.tiers.exact import ExactTier
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from askonce.cache.ask import Ask
     from askonce.cache.flight import Flight
     from askonce.canonical.answer import Answer, Facts
-    from askonce.flow import State
+    from askonce.flow import Plan, State
     from askonce.ports import Neighbour, UpstreamResponse, Vector
 
 
@@ -43,6 +43,13 @@ class Parts(msgspec.Struct, frozen=True):
     clock: Clock
     sink: Sink
 
+    def peek(self, key: bytes, plan: Plan) -> Hit | None:
+        """The hot exact hit; no I/O."""
+        entry = self.steps.guard("hot", lambda: self.exact.peek(key))
+        if entry is None or isinstance(entry, Skipped):
+            return None
+        return fresh_hit(entry, "exact", plan, self.clock.now())
+
 
 class Leader:
     """Leads one flight from its first look to its write-back."""
@@ -55,6 +62,7 @@ class Leader:
         self._vector: Vector | None = None
         self._indexable = ask.plan.semantic_ttl > 0
         self._asked_at = Seconds(0)
+        self._lost: list[bytes] = []
         self._kept: tuple[Entry, bytes] | None = None
 
     async def lead(self) -> None:
@@ -74,7 +82,8 @@ class Leader:
         await self._ask_engine(state)
 
     async def write_back(self) -> None:
-        """Store what the engine answered, if it was admitted; raises nothing."""
+        """Store what was admitted, forget questions without an answer; raises nothing."""
+        await self._forget_lost()
         if self._kept is None:
             return
         entry, sealed = self._kept
@@ -89,6 +98,14 @@ class Leader:
                 lambda: semantic.keep(self._partition, item, self._vector),
             )
 
+    async def _forget_lost(self) -> None:
+        parts, semantic = self._parts, self._parts.semantic
+        if self._lost and semantic is not None:
+            deadline = parts.limits.write_deadline
+            await parts.steps.attempt(
+                "semantic_write", deadline, lambda: semantic.forget(self._lost)
+            )
+
     @cached_property
     def _partition(self) -> bytes:
         question = self._ask.question
@@ -96,6 +113,9 @@ class Leader:
 
     async def _look_exact(self, state: LookExact) -> State:
         parts, key = self._parts, self._ask.key
+        hot = parts.peek(key, state.plan)
+        if hot is not None:
+            return hot
         found = await parts.steps.attempt(
             "store", parts.limits.exact_deadline, lambda: parts.exact.find(key)
         )
@@ -122,19 +142,19 @@ class Leader:
             return ""
         finding = await semantic.find(self._partition, question.text)
         self._vector = finding.vector
-        lost: list[bytes] = []
         for neighbour in finding.passed:
             entry = await self._entry_of(neighbour)
             if entry is not None:
                 return entry, neighbour
-            lost.append(neighbour.item.key)
-        if lost:
-            await semantic.forget(lost)
+            self._lost.append(neighbour.item.key)
         return finding.detail
 
     async def _entry_of(self, neighbour: Neighbour) -> Entry | None:
         exact, key = self._parts.exact, neighbour.item.key
-        entry = exact.peek(key) or await exact.find(key)
+        try:
+            entry = exact.peek(key) or await exact.find(key)
+        except EntryUnreadable:
+            return None
         if entry is None or entry.question != neighbour.item.text:
             return None
         return entry if entry.semantic_until > self._parts.clock.now() else None
@@ -155,7 +175,11 @@ class Leader:
     async def _relay_whole(
         self, response: UpstreamResponse, state: AskEngine, *, readable: bool
     ) -> None:
-        body = await response.read()
+        try:
+            body = await response.read()
+        except UpstreamError:
+            self._refused("broken")
+            raise
         if readable:
             self._take(lambda: read_completion(body))
         else:
@@ -172,7 +196,7 @@ class Leader:
         self._flight.resolve(head, done=True)
 
     async def _relay_stream(self, response: UpstreamResponse, state: AskEngine) -> None:
-        flight, reader, splitter = self._flight, StreamReader(), EventSplitter()
+        flight, cutter = self._flight, Cutter(self._parts.limits.max_entry_bytes)
         head = Head(
             status=response.status,
             headers=response.headers,
@@ -182,38 +206,40 @@ class Leader:
         )
         try:
             async for chunk in response.chunks():
-                pieces = [_piece(event, reader) for event in splitter.feed(chunk)]
-                if pieces:
+                if pieces := cutter.cut(chunk):
                     flight.resolve(head, done=False)
                     await flight.extend(pieces)
                 if flight.unwanted:
                     break
-            if splitter.tail:
-                flight.resolve(head, done=False)
-                await flight.extend([Piece(splitter.tail, usage_only=False)])
-        except UpstreamBroken as broken:
+        except UpstreamError as broken:
             self._refused("broken")
             if flight.outcome is None:
                 raise
             flight.finish(broken)
             return
         flight.resolve(head, done=False)
+        await flight.extend(cutter.rest())
         if flight.overflown:
             self._refused("oversize")
         else:
-            self._take(reader.finish)
+            self._take(cutter.answer)
         flight.finish()
 
     def _take(self, read: Callable[[], Answer]) -> None:
-        """Read the answer for the flight's other readers, and admit it."""
+        """Read the answer for the flight's other readers, and admit it; raises nothing."""
+        self._parts.steps.guard("hot", lambda: self._read(read))
+
+    def _read(self, read: Callable[[], Answer]) -> None:
         try:
             answer = read()
         except AnswerUnusable as unusable:
             self._refused(unusable.reason)
             return
         self._flight.answer = answer
-        if not self._ask.plan.store:
-            return
+        if self._ask.plan.store:
+            self._admit(answer)
+
+    def _admit(self, answer: Answer) -> None:
         answered = facts(answer)
         reason = refuse(
             answered,
@@ -246,11 +272,6 @@ class Leader:
     def _refused(self, reason: str) -> None:
         if self._ask.plan.store:
             self._parts.sink.emit(AdmissionRefused(reason))
-
-
-def _piece(event: bytes, reader: StreamReader) -> Piece:
-    data = data_of(event)
-    return Piece(event, usage_only=data is not None and reader.feed(data))
 
 
 def _delivery(response: UpstreamResponse) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from askonce.errors import EmbedderBusy, EntryUnreadable, TextTooLong
-from askonce.events import BreakerMoved, Part, SkipCause, StepSkipped
+from askonce.events import BreakerMoved, BreakerState, Part, SkipCause, StepSkipped
 from askonce.policy.breaker import Breaker
 from askonce.units import Seconds
 
@@ -47,6 +47,7 @@ class Steps:
         self._clock = clock
         self._sink = sink
         self._breakers: dict[Part, Breaker] = {}
+        self._told: dict[Part, BreakerState] = {}
 
     async def attempt(
         self, part: Part, deadline: Seconds, step: Callable[[], Awaitable[T]]
@@ -55,25 +56,39 @@ class Steps:
         breaker = self._breaker(part)
         if not breaker.allows(self._clock.monotonic()):
             return self._skip(part, "breaker")
-        before = breaker.state
+        self._tell(part, breaker)
+        trial = breaker.state == "half_open"
         try:
             async with asyncio.timeout(deadline):
                 result = await step()
-        except asyncio.CancelledError:
-            breaker.abandoned()
-            raise
+        except asyncio.CancelledError as cancelled:
+            if _is_ours():
+                self._learn_nothing(breaker, trial=trial)
+                raise
+            cause = self._judge(part, breaker, cancelled, trial=trial)
         except Exception as error:  # noqa: BLE001 - a cache fault never fails a request
-            cause = self._judge(part, breaker, error)
-            self._tell(part, before, breaker)
-            return self._skip(part, cause)
-        breaker.succeeded()
-        self._tell(part, before, breaker)
-        return result
+            cause = self._judge(part, breaker, error, trial=trial)
+        else:
+            breaker.succeeded()
+            return result
+        finally:
+            self._tell(part, breaker)
+        return self._skip(part, cause)
 
-    def _judge(self, part: Part, breaker: Breaker, error: Exception) -> SkipCause:
+    def guard(self, part: Part, step: Callable[[], T]) -> T | Skipped:
+        """The result of a step that does not wait, or Skipped; raises nothing."""
+        try:
+            return step()
+        except Exception as error:  # noqa: BLE001 - a cache fault never fails a request
+            _log_fault(part, error)
+            return self._skip(part, "error")
+
+    def _judge(
+        self, part: Part, breaker: Breaker, error: BaseException, *, trial: bool
+    ) -> SkipCause:
         """What an error says of the part: a full queue or a foreign entry is no failure of it."""
         if isinstance(error, EmbedderBusy | TextTooLong):
-            breaker.abandoned()
+            self._learn_nothing(breaker, trial=trial)
             return "busy" if isinstance(error, EmbedderBusy) else "too_long"
         if isinstance(error, EntryUnreadable):
             breaker.succeeded()
@@ -81,8 +96,14 @@ class Steps:
         breaker.failed(self._clock.monotonic())
         if isinstance(error, TimeoutError):
             return "deadline"
-        log.warning("cache part %s failed: %s: %s", part, type(error).__name__, error)
+        _log_fault(part, error)
         return "error"
+
+    @staticmethod
+    def _learn_nothing(breaker: Breaker, *, trial: bool) -> None:
+        """Only the trial call itself may give way to another one."""
+        if trial:
+            breaker.abandoned()
 
     def _breaker(self, part: Part) -> Breaker:
         breaker = self._breakers.get(part)
@@ -96,6 +117,17 @@ class Steps:
         self._sink.emit(StepSkipped(part, cause))
         return Skipped(part, cause)
 
-    def _tell(self, part: Part, before: str, breaker: Breaker) -> None:
-        if breaker.state != before:
+    def _tell(self, part: Part, breaker: Breaker) -> None:
+        if breaker.state != self._told.get(part, "closed"):
+            self._told[part] = breaker.state
             self._sink.emit(BreakerMoved(part, breaker.state))
+
+
+def _is_ours() -> bool:
+    """Whether a cancellation was asked of this task, and did not just come out of a step."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
+def _log_fault(part: Part, error: BaseException) -> None:
+    log.warning("cache part %s failed: %s: %s", part, type(error).__name__, error)

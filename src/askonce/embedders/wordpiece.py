@@ -6,7 +6,7 @@ import hashlib
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from askonce.errors import ConfigError, MissingExtra, TextTooLong
+from askonce.errors import ConfigError, EmbedderError, MissingExtra, TextTooLong
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -33,16 +33,19 @@ class WordPiece:
             raise ConfigError(f"the tokenizer cannot be read: {error}") from error
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
-        self._max_tokens = max_tokens
+        self.max_tokens = max_tokens
         self.digest = hashlib.sha256(source).hexdigest()
 
     def encode(self, text: str) -> list[int]:
-        """The ids of the whole text; raises TextTooLong."""
-        if len(text) > self._max_tokens * _CHARACTERS_PER_TOKEN:
+        """The ids of the whole text; raises TextTooLong, EmbedderError."""
+        if len(text) > self.max_tokens * _CHARACTERS_PER_TOKEN:
             raise TextTooLong(f"{len(text)} characters")
-        ids: list[int] = self._tokenizer.encode(text).ids
-        if len(ids) > self._max_tokens:
-            raise TextTooLong(f"{len(ids)} tokens, the window holds {self._max_tokens}")
+        try:
+            ids: list[int] = self._tokenizer.encode(text).ids
+        except TypeError as error:
+            raise EmbedderError("the text has a lone surrogate") from error
+        if len(ids) > self.max_tokens:
+            raise TextTooLong(f"{len(ids)} tokens, the window holds {self.max_tokens}")
         return ids
 
 

@@ -27,7 +27,7 @@ def refuse(facts: Facts, *, wants_json: bool, max_bytes: int) -> str | None:
             return BAD_ENDS.get(end, "finish_reason")
     if facts.bad_tool_json:
         return "tool_json"
-    if not facts.has_text and not facts.has_tool_calls:
+    if facts.has_empty_choice:
         return "empty"
     if wants_json and not all(map(_is_json, facts.texts)):
         return "not_json"

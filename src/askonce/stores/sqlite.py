@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-FILE_SLACK = 16 * 1024 * 1024
-"""Bytes that the file may be larger than its entries, for indexes and half-filled pages."""
-
 WAITING_BYTES = 64 * 1024 * 1024
 """Bytes of values that may wait to be written."""
 
@@ -52,26 +49,26 @@ class SqliteStore:
         clock: Clock,
         sink: Sink,
         max_bytes: int,
-        file_bytes: int | None = None,
         queue: int = 4096,
     ) -> None:
         """Start both threads; the file is opened by the first call.
 
-        max_bytes: bound of the values and what they cost in the file.
-        file_bytes: hard bound of the file; by default a quarter and 16 MiB more than max_bytes.
+        max_bytes: bound of the values and what they cost in the file; the file itself is kept
+            within a half more, and within 16 MiB more than that under any load.
         queue: calls that may wait, for reads and writes each; one more raises StoreError.
         """
-        if file_bytes is None:
-            file_bytes = max_bytes + max_bytes // 4 + FILE_SLACK
         self._clock = clock
         self._sink = sink
         self._max_bytes = max_bytes
         self._loop = asyncio.get_running_loop()
-        self._file = StoreFile(path, clock=clock, file_bytes=file_bytes)
+        self._file = StoreFile(path, clock=clock, file_bytes=max_bytes + max_bytes // 2)
         self._reading = Session(self._file)
         self._writing = Session(self._file)
         self._writes = writes.Writes(
-            self._writing, clock=clock, max_bytes=max_bytes, report=self._report
+            self._writing,
+            clock=clock,
+            bounds=writes.Bounds(entries=max_bytes, pages=self._file.pages),
+            report=self._report,
         )
         self._reader = Worker("askonce-store-read", limit=queue)
         self._writer = Worker("askonce-store-write", limit=queue, around=self._writes.batch)

@@ -10,6 +10,8 @@ import sqlite3
 import zlib
 from typing import TYPE_CHECKING, TypeVar
 
+import msgspec
+
 from askonce.errors import StoreError
 from askonce.events import Evicted, HeldBytes
 from askonce.stores.sqlite_file import ENTRY_TABLES, PAGE_BYTES, primary_code
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-ROW_BYTES = 250
+ROW_BYTES = 160
 """What a row costs in the file besides its value: key, two index slots, half-filled pages."""
 
 STEP_ROWS = 64
@@ -33,7 +35,7 @@ STEP_ROWS = 64
 LEAST_SHRINK = 1024 * 1024
 """Bytes over the bound that one transaction takes away, if it put less itself."""
 
-SLACK_PAGES = 1024
+SLACK_PAGES = 512
 """Free pages that the file keeps for coming entries before it shrinks."""
 
 
@@ -101,6 +103,22 @@ def clear(connection: sqlite3.Connection, now: float) -> int:
     return live
 
 
+class Bounds(msgspec.Struct, frozen=True):
+    """Past either, the oldest entries leave."""
+
+    entries: int
+    """Bytes that entries cost."""
+    pages: int
+    """Pages of the file that are in use; reached first by sizes that fill pages badly."""
+
+    def excess(self, connection: sqlite3.Connection) -> int:
+        """Bytes to take away, at most; 0 or less is none."""
+        pages = _count(connection, "PRAGMA page_count") - self.pages
+        if pages > 0:
+            pages -= _count(connection, "PRAGMA freelist_count")
+        return max(_held(connection)[2] - self.entries, pages * PAGE_BYTES)
+
+
 class Writes:
     """The transactions of one thread; `batch` goes around `run`s."""
 
@@ -109,17 +127,17 @@ class Writes:
         session: Session,
         *,
         clock: Clock,
-        max_bytes: int,
+        bounds: Bounds,
         report: Callable[[Sequence[Event]], None],
     ) -> None:
         """report: called in this thread after a commit, with what happened in it."""
         self._session = session
         self._clock = clock
-        self._max_bytes = max_bytes
+        self._bounds = bounds
         self._report = report
         self._begun: sqlite3.Connection | None = None
         self._cost_before = 0
-        self._failure: StoreError | None = None
+        self._failure: str | None = None
 
     @contextlib.contextmanager
     def batch(self) -> Iterator[None]:
@@ -139,12 +157,12 @@ class Writes:
         except sqlite3.Error as error:
             raise self._fail(error) from error
         except StoreError as error:
-            self._failure = error
+            self._failure = str(error)
             raise
 
     def _raise_failure(self) -> None:
         if self._failure is not None:
-            raise self._failure
+            raise StoreError(self._failure)
 
     def _begin(self) -> sqlite3.Connection:
         connection = self._session.connection()
@@ -169,8 +187,9 @@ class Writes:
             _roll_back(connection)
             if primary_code(error) == sqlite3.SQLITE_FULL:
                 self._relieve(connection)
-        self._failure = self._session.fault(error)
-        return self._failure
+        fault = self._session.fault(error)
+        self._failure = str(fault)
+        return fault
 
     def _relieve(self, connection: sqlite3.Connection) -> None:
         """Give up a share of the entries, so that the next put finds room."""
@@ -187,14 +206,11 @@ class Writes:
 
     def _tidy(self, connection: sqlite3.Connection) -> list[Event]:
         expired = _drop_expired(connection, self._clock.now())
-        entries, size, cost = _held(connection)
-        evicted = 0
-        if cost > self._max_bytes:
-            shrink = max(2 * (cost - self._cost_before), LEAST_SHRINK)
-            evicted = _drop_oldest(connection, min(cost - self._max_bytes, shrink))
-            entries, size, _ = _held(connection)
-        if expired or evicted:
-            _shrink_file(connection)
+        excess = self._bounds.excess(connection)
+        added = _held(connection)[2] - self._cost_before
+        evicted = _drop_oldest(connection, min(excess, max(2 * added, LEAST_SHRINK)))
+        _shrink_file(connection)
+        entries, size, _ = _held(connection)
         events: list[Event] = [HeldBytes(part="store", size=Bytes(size), entries=entries)]
         if expired:
             events.append(Evicted(part="store", cause="expired", entries=expired))
@@ -230,11 +246,9 @@ def _drop_oldest(connection: sqlite3.Connection, excess: int) -> int:
 
 def _shrink_file(connection: sqlite3.Connection) -> None:
     """Give a step of free pages back to the file system, past a reserve for coming entries."""
-    free = _count(connection, "PRAGMA freelist_count")
-    reserve = max(SLACK_PAGES, _count(connection, "PRAGMA page_count") // 16)
-    if free > reserve:
-        steps = min(free - reserve, LEAST_SHRINK // PAGE_BYTES)
-        connection.execute(f"PRAGMA incremental_vacuum({steps})").fetchall()
+    spare = _count(connection, "PRAGMA freelist_count") - SLACK_PAGES
+    for _ in range(min(spare, LEAST_SHRINK // PAGE_BYTES)):
+        connection.execute("PRAGMA incremental_vacuum(1)")  # the driver steps it once, whatever N
 
 
 def _move_epoch(connection: sqlite3.Connection) -> None:

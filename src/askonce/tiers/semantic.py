@@ -73,7 +73,7 @@ class SemanticTier:
         passed: list[Neighbour] = []
         detail = ""
         for neighbour in near:
-            if neighbour.score < self._floor:
+            if not neighbour.score >= self._floor:  # also when it is no number
                 break
             guard = veto(text, neighbour.item.text)
             if guard is None:

@@ -1,8 +1,277 @@
-"""Vetoes: lexical evidence that two questions want different answers."""
+"""Vetoes: lexical evidence that two questions want different answers.
+
+A guard speaks up for evidence, never for mere difference: other words for the same thing pass.
+Guards that judge single words bind near-copies only, where one word is what the texts differ in.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+
+from askonce.trust.comparison import Comparison, compare
+from askonce.trust.reading import analyse
+from askonce.trust.roles import exchanged
+from askonce.trust.words import exclude, excluded, form
+
+NEAR = 0.65
+"""From this share of common forms (Dice) on, two texts are near-copies."""
+
+CONTAINED = 0.5
+"""The same where one text holds all of the other, or one word stands for one other."""
+
+REWORDED = 0.8
+"""The same where both texts have words of their own: mostly other words for the same."""
+
+_UNITS = {
+    form(word)
+    for word in [
+        "usd",
+        "eur",
+        "gbp",
+        "inr",
+        "jpy",
+        "cny",
+        "aud",
+        "cad",
+        "chf",
+        "btc",
+        "eth",
+        "%",
+        "kg",
+        "g",
+        "lb",
+        "oz",
+        "tonne",
+        "stone",
+        "km",
+        "mi",
+        "metre",
+        "meter",
+        "cm",
+        "mm",
+        "ft",
+        "inch",
+        "yard",
+        "kb",
+        "mb",
+        "gb",
+        "tb",
+        "pb",
+        "ml",
+        "litre",
+        "gallon",
+        "pint",
+        "celsius",
+        "fahrenheit",
+        "kelvin",
+    ]
+}
+_DATES = {
+    form(word)
+    for word in [
+        "monday",
+        "tuesday",
+        "wednesday",
+        "thursday",
+        "friday",
+        "saturday",
+        "sunday",
+        "weekday",
+        "weekend",
+        "january",
+        "february",
+        "april",
+        "may",
+        "june",
+        "july",
+        "august",
+        "september",
+        "october",
+        "november",
+        "december",
+        "spring",
+        "summer",
+        "autumn",
+        "winter",
+        "today",
+        "yesterday",
+        "tomorrow",
+        "tonight",
+        "sec",
+        "min",
+        "hour",
+        "day",
+        "week",
+        "month",
+        "quarter",
+        "year",
+        "decade",
+        "century",
+        "morning",
+        "afternoon",
+        "evening",
+        "night",
+        "noon",
+        "midnight",
+        "breakfast",
+        "lunch",
+        "dinner",
+    ]
+}
+_QUANTIFIERS = frozenset(
+    [
+        "all",
+        "only",
+        "every",
+        "each",
+        "both",
+        "either",
+        "none",
+        "some",
+        "any",
+        "most",
+        "least",
+        "first",
+        "last",
+    ]
+)
+_RELATIONS = frozenset(
+    ["before", "after", "during", "over", "under", "until", "since", "except", "atleast", "atmost"]
+)
 
 
 def veto(question: str, cached: str) -> str | None:
     """The name of the first guard that holds evidence against serving, or None."""
-    raise NotImplementedError
+    left, right = analyse(question), analyse(cached)
+    if left.plain == right.plain:
+        return None
+    pair = compare(left, right)
+    return next((name for name, holds in GUARDS.items() if holds(pair)), None)
+
+
+def verdicts(question: str, cached: str) -> list[str]:
+    """The names of all guards that hold evidence against serving."""
+    left, right = analyse(question), analyse(cached)
+    if left.plain == right.plain:
+        return []
+    pair = compare(left, right)
+    return [name for name, holds in GUARDS.items() if holds(pair)]
+
+
+def _numbers(pair: Comparison) -> bool:
+    left = pair.only_left & pair.left.numbers
+    right = pair.only_right & pair.right.numbers
+    return bool(left and right) or (bool(left or right) and pair.alike >= 0.5)
+
+
+def _clash(pair: Comparison, of: set[str]) -> bool:
+    return any(of & excluded(word) & pair.only_right for word in pair.only_left & of)
+
+
+def _units(pair: Comparison) -> bool:
+    return _clash(pair, _UNITS)
+
+
+def _dates(pair: Comparison) -> bool:
+    return _clash(pair, _DATES)
+
+
+def _code(pair: Comparison) -> bool:
+    left = pair.only_left & pair.left.codes
+    right = pair.only_right & pair.right.codes
+    return bool(left and right) or (bool(left or right) and pair.alike >= 0.5)
+
+
+def _names(pair: Comparison) -> bool:
+    left = pair.only_left & pair.left.names
+    right = pair.only_right & pair.right.names
+    return bool(left and right) or (bool(left or right) and pair.alike >= 0.5)
+
+
+def _negation(pair: Comparison) -> bool:
+    odd = (pair.left.negations - pair.right.negations) % 2
+    return bool(odd) and (pair.alike >= 0.5 or pair.akin >= 0.6)
+
+
+def _opposites(pair: Comparison) -> bool:
+    if pair.alike < 0.3 and pair.akin < 0.3:
+        return False
+    left, right = pair.only_left, pair.only_right
+    if len(left) * len(right) > 400:
+        return any(excluded(word) & right for word in left)
+    return any(exclude(one, other) for one in left for other in right)
+
+
+def _scope(pair: Comparison) -> bool:
+    if pair.alike < NEAR:
+        return False
+    left, right = set(pair.left.words), set(pair.right.words)
+    differ = left ^ right
+    if differ & _RELATIONS or "only" in differ:
+        return True
+    if left & _QUANTIFIERS - right and right & _QUANTIFIERS - left:
+        return True
+    return {"and", "or"} <= differ and ("and" in left) != ("or" in left)
+
+
+def _person(pair: Comparison) -> bool:
+    if pair.alike < NEAR:
+        return False
+    left, right = pair.left.grammar, pair.right.grammar
+    third = {"m", "f"}
+    if (left.persons | left.owners) & third != (right.persons | right.owners) & third:
+        return True
+    if left.owners and right.owners and not left.owners & right.owners:
+        return left.persons == right.persons or "3" in left.owners | right.owners
+    return False
+
+
+def _question(pair: Comparison) -> bool:
+    if pair.alike < NEAR:
+        return False
+    left, right = pair.left.grammar.asks, pair.right.grammar.asks
+    if not left or not right:
+        return bool((left | right) - {"how", "what"})
+    return not left & right and "what" not in left | right
+
+
+def _mood(pair: Comparison) -> bool:
+    if pair.alike < NEAR:
+        return False
+    left, right = pair.left.grammar, pair.right.grammar
+    if left.moods and right.moods and not left.moods & right.moods:
+        return True
+    return bool(left.tenses and right.tenses and not left.tenses & right.tenses)
+
+
+def _content(pair: Comparison) -> bool:
+    left, right = pair.hard_left, pair.hard_right
+    if not left and not right:
+        return False
+    if not (pair.left.legible and pair.right.legible):
+        return True
+    if not (pair.only_left and pair.only_right):
+        return pair.alike >= CONTAINED
+    if len(pair.only_left) == len(pair.only_right) == 1:
+        return pair.alike >= CONTAINED
+    if len(left) == len(right) == 1 and pair.akin >= REWORDED:
+        return True
+    return pair.alike >= (REWORDED if left and right else NEAR)
+
+
+GUARDS: dict[str, Callable[[Comparison], bool]] = {
+    "numbers": _numbers,
+    "units": _units,
+    "dates": _dates,
+    "code": _code,
+    "names": _names,
+    "negation": _negation,
+    "opposites": _opposites,
+    "order": exchanged,
+    "scope": _scope,
+    "person": _person,
+    "question": _question,
+    "mood": _mood,
+    "content": _content,
+}
+"""Name and evidence of each guard, in the order they are asked."""

@@ -40,8 +40,13 @@ _DNS_TTL = 30
 _MAX_HEADER = 64 * 1024
 
 
-class _StaleConnection(aiohttp.ClientError):
-    """A kept connection was closed by the server before it answered anything."""
+class _Dropped(aiohttp.ClientError):
+    """The server closed the connection before it answered anything."""
+
+    def __init__(self, *, stale: bool) -> None:
+        super().__init__("connection dropped")
+        self.stale = stale
+        """It was a kept connection, so it may have been closed before the request came."""
 
 
 class _Response(aiohttp.ClientResponse):
@@ -55,13 +60,10 @@ class _Response(aiohttp.ClientResponse):
         try:
             await super().start(connection)
         except aiohttp.ServerDisconnectedError as exc:
-            if reused and isinstance(exc.message, str):
-                raise _StaleConnection from exc
-            raise
+            unanswered = isinstance(exc.message, str)
+            raise _Dropped(stale=reused and unanswered) from exc
         except aiohttp.ClientOSError as exc:
-            if reused:
-                raise _StaleConnection from exc
-            raise
+            raise _Dropped(stale=reused) from exc
         if not reused and protocol is not None:
             self.used.add(protocol)
         return self
@@ -120,8 +122,8 @@ class HttpUpstream:
             self._kept = self._session(force_close=False)
         try:
             return await self._request(self._kept, request)
-        except _StaleConnection:
-            if not isinstance(request.body, bytes):
+        except _Dropped as exc:
+            if not exc.stale or not isinstance(request.body, bytes):
                 raise
         if self._fresh is None:
             self._fresh = self._session(force_close=True)
@@ -194,8 +196,9 @@ class HttpUpstream:
             protocol.start_timeout()
 
     def _mapped(self, exc: BaseException) -> AskOnceError:
-        if isinstance(exc.__cause__, AskOnceError):
-            return exc.__cause__
+        cause = exc.__cause__
+        if isinstance(cause, AskOnceError):
+            return cause
         if isinstance(exc, TimeoutError):
             return UpstreamTimeout(f"upstream {self.name} did not answer in time")
         return UpstreamUnreachable(f"upstream {self.name} cannot be reached")

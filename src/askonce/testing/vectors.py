@@ -1,0 +1,246 @@
+"""What every vector index must do, as a suite that any author can run; no test framework needed.
+
+    clock = FakeClock()
+    await check_vector_index(lambda: MyIndex(dim=8, clock=clock), clock, dim=8)
+
+It raises AssertionError with the broken promise in plain words.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from askonce.errors import VectorIndexError
+from askonce.ports import IndexedText, VectorIndex
+from askonce.units import Seconds, UnixTime
+
+if TYPE_CHECKING:
+    from askonce.ports import Neighbour, Vector
+    from askonce.testing.clock import FakeClock
+
+MakeIndex = Callable[[], VectorIndex | Awaitable[VectorIndex]]
+"""Makes a new index, open; it may hold items of an earlier one, which the suite clears."""
+
+LONG = Seconds(3600.0)
+HERE = hashlib.sha256(b"here").digest()
+THERE = hashlib.sha256(b"there").digest()
+
+
+async def check_vector_index(make_index: MakeIndex, clock: FakeClock, *, dim: int) -> None:
+    """Hold an index against every sentence of `VectorIndex`.
+
+    clock: the one the index was made with. dim: of its vectors, 4 at least.
+    """
+    for check in _CHECKS:
+        index = await _made(make_index)
+        try:
+            await index.clear()
+            await check(_Bench(index, clock, dim))
+            await index.clear()
+        finally:
+            await index.close()
+    await _check_close(await _made(make_index), dim)
+
+
+def unit(dim: int, *components: float) -> Vector:
+    """A unit vector with these first components, scaled, and zeros."""
+    vector = np.zeros(dim, dtype=np.float32)
+    vector[: len(components)] = components
+    scaled: Vector = (vector / np.linalg.norm(vector)).astype(np.float32)
+    return scaled
+
+
+def key_of(name: str) -> bytes:
+    """A key of 32 bytes."""
+    return hashlib.sha256(name.encode()).digest()
+
+
+class _Bench:
+    """An index with the words the checks use."""
+
+    def __init__(self, index: VectorIndex, clock: FakeClock, dim: int) -> None:
+        self.index = index
+        self.clock = clock
+        self.dim = dim
+
+    def item(self, name: str, life: float = LONG) -> IndexedText:
+        return IndexedText(key_of(name), f"text of {name}", UnixTime(self.clock.now() + life))
+
+    async def add(
+        self, name: str, *components: float, partition: bytes = HERE, life: float = LONG
+    ) -> None:
+        await self.index.add(partition, self.item(name, life), unit(self.dim, *components))
+
+    async def found(
+        self, *components: float, partition: bytes = HERE, k: int = 10
+    ) -> list[Neighbour]:
+        return await self.index.search(partition, unit(self.dim, *components), k=k)
+
+    async def names(self, *components: float, partition: bytes = HERE, k: int = 10) -> list[str]:
+        found = await self.found(*components, partition=partition, k=k)
+        return [neighbour.item.text.removeprefix("text of ") for neighbour in found]
+
+
+async def _made(make_index: MakeIndex) -> VectorIndex:
+    made = make_index()
+    return await made if inspect.isawaitable(made) else made
+
+
+def _expect(kept: bool, promise: str) -> None:  # noqa: FBT001 - reads as a sentence where it is called
+    if not kept:
+        raise AssertionError(promise)
+
+
+async def _empty_is_empty(bench: _Bench) -> None:
+    _expect(await bench.found(1.0) == [], "an unknown partition gives an empty list")
+    _expect(await bench.index.count() == 0, "an empty index counts 0")
+    _expect(await bench.index.clear() == 0, "clear of an empty index is 0")
+    _expect(await bench.index.delete([key_of("a")]) == 0, "delete of an unknown key is 0")
+    _expect(await bench.index.delete([]) == 0, "delete of no keys is 0")
+
+
+async def _items_come_back_whole(bench: _Bench) -> None:
+    texts = ["", "plain", "é\u2028\x00😀", "x" * 100_000]
+    for number, text in enumerate(texts):
+        item = IndexedText(key_of(text), text, UnixTime(bench.clock.now() + 10.5 + number))
+        partition = key_of(f"partition {number}")
+        await bench.index.add(partition, item, unit(bench.dim, 1.0))
+        found = await bench.index.search(partition, unit(bench.dim, 1.0), k=1)
+        _expect([near.item for near in found] == [item], "key, text and end of life come back")
+
+
+async def _best_comes_first(bench: _Bench) -> None:
+    await bench.add("far", 0.0, 1.0)
+    await bench.add("same", 1.0, 0.0)
+    await bench.add("near", 1.0, 0.5)
+    await bench.add("opposite", -1.0, 0.0)
+    _expect((await bench.names(1.0))[:3] == ["same", "near", "far"], "search gives the best first")
+    _expect(await bench.names(1.0, k=2) == ["same", "near"], "search gives k items at most")
+    scores = [near.score for near in await bench.found(1.0)]
+    _expect(all(0.0 <= score <= 1.0 for score in scores), "scores are cosines clamped to 0..1")
+    for score, right in zip(scores, [1.0, 1.0 / 1.25**0.5, 0.0, 0.0], strict=True):
+        _expect(abs(score - right) < 1e-3, "scores are cosines")
+
+
+async def _added_is_seen_at_once(bench: _Bench) -> None:
+    for number in range(20):
+        await bench.add(str(number), 1.0, number / 20)
+        seen = await bench.names(1.0, number / 20, k=1)
+        _expect(seen == [str(number)], "an added item is visible to the next search")
+
+
+async def _partitions_are_apart(bench: _Bench) -> None:
+    await bench.add("here", 1.0)
+    await bench.add("there", 1.0, 0.1, partition=THERE)
+    _expect(await bench.names(1.0) == ["here"], "a partition never sees another's vectors")
+    _expect(await bench.names(1.0, partition=THERE) == ["there"], "each partition has its own")
+    _expect(await bench.names(1.0, partition=HERE[:-1] + b"\xff") == [], "partitions are exact")
+    _expect(await bench.index.count() == 2, "count is over all partitions")
+
+
+async def _key_is_unique(bench: _Bench) -> None:
+    await bench.add("a", 1.0)
+    await bench.add("a", 0.0, 1.0, life=10.0)
+    found = await bench.found(0.0, 1.0)
+    _expect(len(found) == 1, "a second add with the same key replaces the first")
+    _expect(found[0].score > 0.99, "a second add replaces the vector")
+    _expect(found[0].item == bench.item("a", 10.0), "a second add replaces the item")
+    await bench.add("a", 1.0, partition=THERE)
+    _expect(await bench.names(1.0) == [], "a key moves out of its old partition")
+    _expect(await bench.names(1.0, partition=THERE) == ["a"], "a key moves to its new partition")
+    _expect(await bench.index.count() == 1, "a replaced item is counted once")
+
+
+async def _life_ends(bench: _Bench) -> None:
+    for number in range(30):
+        await bench.add(f"short {number}", 1.0, number / 1000, life=5.0)
+    await bench.add("long", 0.0, 1.0)
+    await bench.add("dead", 1.0, life=0.0)
+    _expect(await bench.index.count() == 31, "count leaves out what is expired when added")
+    bench.clock.advance(4.0)
+    _expect(len(await bench.found(1.0, k=40)) == 31, "an item lives until its end")
+    bench.clock.advance(2.0)
+    _expect(await bench.names(1.0, k=1) == ["long"], "expired items do not hide live ones")
+    _expect(await bench.index.count() == 1, "count leaves out expired items")
+    _expect(await bench.index.delete([key_of("short 1")]) == 0, "delete does not count expired")
+    _expect(await bench.index.clear() == 1, "clear does not count expired items")
+
+
+async def _delete_removes(bench: _Bench) -> None:
+    for name in ("a", "b", "c"):
+        await bench.add(name, 1.0)
+    await bench.add("d", 1.0, partition=THERE)
+    wanted = [key_of(name) for name in ("a", "d", "unknown", "a")]
+    _expect(await bench.index.delete(wanted) == 2, "delete counts what was there, once")
+    _expect(sorted(await bench.names(1.0)) == ["b", "c"], "delete removes these and no others")
+    _expect(await bench.names(1.0, partition=THERE) == [], "delete reaches every partition")
+    await bench.add("a", 1.0)
+    _expect(sorted(await bench.names(1.0)) == ["a", "b", "c"], "a deleted key can be added again")
+
+
+async def _clear_removes_all(bench: _Bench) -> None:
+    await bench.add("a", 1.0)
+    await bench.add("b", 1.0, partition=THERE)
+    _expect(await bench.index.clear() == 2, "clear returns how many items there were")
+    _expect(await bench.index.count() == 0, "a cleared index counts 0")
+    _expect(await bench.names(1.0) == [], "clear removes everything")
+    _expect(await bench.names(1.0, partition=THERE) == [], "clear reaches every partition")
+    await bench.add("a", 1.0)
+    _expect(await bench.names(1.0) == ["a"], "a cleared index can be filled again")
+
+
+async def _calls_may_overlap(bench: _Bench) -> None:
+    await asyncio.gather(*(bench.add(str(n), 1.0, n / 10) for n in range(30)))
+    _expect(await bench.index.count() == 30, "adds that run at once all count")
+    found = await asyncio.gather(*(bench.names(1.0, n / 10, k=1) for n in range(30)))
+    _expect(found == [[str(n)] for n in range(30)], "searches that run at once each get theirs")
+
+
+async def _wrong_vectors_are_refused(bench: _Bench) -> None:
+    wrong = np.ones(bench.dim + 1, dtype=np.float32)
+    try:
+        await bench.index.add(HERE, bench.item("a"), wrong)
+    except VectorIndexError:
+        _expect(await bench.index.count() == 0, "a refused vector leaves nothing behind")
+        return
+    raise AssertionError("a vector of another dimension raises VectorIndexError")
+
+
+async def _check_close(index: VectorIndex, dim: int) -> None:
+    await index.close()
+    await index.close()
+    vector = unit(dim, 1.0)
+    calls: tuple[Callable[[], Awaitable[object]], ...] = (
+        lambda: index.add(HERE, IndexedText(key_of("a"), "a", UnixTime(0.0)), vector),
+        lambda: index.search(HERE, vector, k=1),
+        lambda: index.delete([key_of("a")]),
+        index.clear,
+        index.count,
+    )
+    for call in calls:
+        try:
+            await call()
+        except VectorIndexError:
+            continue
+        raise AssertionError("calls after close raise VectorIndexError")
+
+
+_CHECKS: tuple[Callable[[_Bench], Awaitable[None]], ...] = (
+    _empty_is_empty,
+    _items_come_back_whole,
+    _best_comes_first,
+    _added_is_seen_at_once,
+    _partitions_are_apart,
+    _key_is_unique,
+    _life_ends,
+    _delete_removes,
+    _clear_removes_all,
+    _calls_may_overlap,
+    _wrong_vectors_are_refused,
+)

@@ -1,0 +1,103 @@
+"""Two readings laid side by side: what they share and what is left over on each side."""
+
+from __future__ import annotations
+
+import msgspec
+
+from askonce.trust.lexicon import SOFT
+from askonce.trust.reading import Reading
+from askonce.trust.words import form, kin
+
+_SOFT_FORMS = frozenset(form(word) for word in SOFT) | SOFT | {"'s"}
+_MOST_LEFT = 12
+"""Left-over words that are looked at one by one; more are never matched by spelling."""
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """The two texts, aligned as bags of forms."""
+
+    left: Reading
+    right: Reading
+    only_left: frozenset[str]
+    only_right: frozenset[str]
+    alike: float
+    """Shared share of all forms (Dice), function words included."""
+    akin: float
+    """The same over content words alone."""
+
+    @property
+    def hard_left(self) -> frozenset[str]:
+        """Left-over content words of the left text."""
+        return self.only_left - _SOFT_FORMS
+
+    @property
+    def hard_right(self) -> frozenset[str]:
+        """Left-over content words of the right text."""
+        return self.only_right - _SOFT_FORMS
+
+
+def compare(left: Reading, right: Reading) -> Comparison:
+    """Align two readings; linear but for a bounded number of left-over words."""
+    only_left = _surplus(left.bag, right.bag)
+    only_right = _surplus(right.bag, left.bag)
+    shared = sum(min(count, right.bag.get(word, 0)) for word, count in left.bag.items())
+    shared += _match(only_left, only_right, left, right)
+    total = len(left.forms) + len(right.forms)
+    hard_left = sum(n for w, n in only_left.items() if w not in _SOFT_FORMS)
+    hard_right = sum(n for w, n in only_right.items() if w not in _SOFT_FORMS)
+    hard = _hard(left) + _hard(right)
+    return Comparison(
+        left=left,
+        right=right,
+        only_left=frozenset(only_left),
+        only_right=frozenset(only_right),
+        alike=2 * shared / total if total else 1.0,
+        akin=(hard - hard_left - hard_right) / hard if hard else 1.0,
+    )
+
+
+def _hard(reading: Reading) -> int:
+    return sum(word not in _SOFT_FORMS for word in reading.forms)
+
+
+def _surplus(bag: dict[str, int], other: dict[str, int]) -> dict[str, int]:
+    return {word: n - other.get(word, 0) for word, n in bag.items() if n > other.get(word, 0)}
+
+
+def _match(
+    only_left: dict[str, int], only_right: dict[str, int], left: Reading, right: Reading
+) -> int:
+    """Take kin, acronyms and split compounds out of both left-overs; returns how many met."""
+    if len(only_left) > _MOST_LEFT or len(only_right) > _MOST_LEFT:
+        return 0
+    met = 0
+    for one in sorted(only_left):
+        for other in sorted(only_right):
+            if kin(one, other):
+                del only_left[one], only_right[other]
+                met += 1
+                break
+    met += _joined(only_left, only_right, right)
+    met += _joined(only_right, only_left, left)
+    return met
+
+
+def _joined(only: dict[str, int], others: dict[str, int], reading: Reading) -> int:
+    """Take out words of one side that are two words, or initials, on the other."""
+    met = 0
+    pairs = {a + b: (a, b) for a, b in zip(reading.forms, reading.forms[1:], strict=False)}
+    for word in sorted(only):
+        if word in pairs:
+            parts = [part for part in pairs[word] if part in others]
+        elif 3 <= len(word) <= 5 and word in reading.initials:
+            start = reading.initials.index(word)
+            spelt = {form(part) for part in reading.words[start : start + len(word)]}
+            parts = [part for part in spelt if part in others]
+        else:
+            continue
+        if parts:
+            for part in parts:
+                del others[part]
+            del only[word]
+            met += 1
+    return met

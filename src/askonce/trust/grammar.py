@@ -1,0 +1,131 @@
+"""Who asks what about whom: question word, mood, tense, persons, and the role of each word."""
+
+from __future__ import annotations
+
+import msgspec
+
+from askonce.trust.lexicon import FILLERS, SOFT
+from askonce.trust.words import form
+
+_PAST = frozenset({"was", "were", "did", "had", "usedto"})
+_PRESENT = frozenset({"is", "are", "am", "do", "does", "has", "becoming"})
+_FUTURE = frozenset({"will", "shall", "going"})
+_MODAL = {
+    "can": "may", "could": "may", "may": "may", "possible": "may",
+    "must": "must", "required": "must", "mandatory": "must",
+    "should": "should", "ought": "should",
+}  # fmt: skip
+_PERSON = {
+    "i": "1", "me": "1", "we": "1", "us": "1", "you": "2",
+    "he": "m", "him": "m", "she": "f", "her": "f", "they": "3", "them": "3",
+}  # fmt: skip
+_OWNER = {
+    "my": "1", "our": "1", "mine": "1", "your": "2", "his": "m", "her": "f", "their": "3",
+}  # fmt: skip
+_ROLE = {
+    "to": "to", "into": "to", "onto": "to", "for": "for", "from": "from", "leaving": "from",
+    "by": "by", "than": "than", "before": "before", "after": "after", "against": "against",
+    "over": "over", "under": "under", "in": "in", "inside": "in", "of": "of", "on": "on",
+    "with": "with", "without": "without", "via": "via", "not": "not",
+}  # fmt: skip
+_BE = frozenset({"is", "are", "am", "was", "were", "be", "been", "being", "get", "got"})
+_TIME = frozenset({"time", "date", "day", "year", "month"})
+_PLACE = frozenset({"place", "location", "city", "country"})
+
+
+class Grammar(msgspec.Struct, frozen=True):
+    """The frame of a text."""
+
+    asks: frozenset[str]
+    """Question words, by what kind of answer they want."""
+    tenses: frozenset[str]
+    moods: frozenset[str]
+    persons: frozenset[str]
+    owners: frozenset[str]
+    roles: dict[str, str]
+    """For each form, the preposition (or possessive) that governs it, if any."""
+    passive: bool
+    aided: bool
+    """A question word with do-support: the question is about the object."""
+
+
+def parse(words: tuple[str, ...], forms: tuple[str, ...]) -> Grammar:
+    """Read the frame off the words, in one pass."""
+    return Grammar(
+        asks=_asks(words),
+        tenses=_tenses(words),
+        moods=frozenset(_MODAL[word] for word in words if word in _MODAL),
+        persons=frozenset(_PERSON[word] for word in words if word in _PERSON),
+        owners=frozenset(_OWNER[word] for word in words if word in _OWNER),
+        roles=_roles(words, forms),
+        passive=_passive(words),
+        aided=len(words) > 1 and words[0] in {"who", "whom", "what"} and form(words[1]) == "do",
+    )
+
+
+def _asks(words: tuple[str, ...]) -> frozenset[str]:
+    found = set()
+    for position, word in enumerate(words):
+        if word in {"who", "whom", "whose", "when", "where", "why", "how", "what", "which"}:
+            after = words[position + 1 : position + 3]
+            found.add(_asked(word, form(after[0]) if after else "", after))
+    return frozenset(found)
+
+
+def _asked(word: str, after: str, following: tuple[str, ...]) -> str:
+    if word == "how":
+        return {"many": "count", "much": "amount", "long": "duration"}.get(
+            after, "how" if after in SOFT else "how-" + after
+        )
+    if word in {"what", "which"}:
+        if after in _TIME:
+            return "when"
+        if after in _PLACE:
+            return "where"
+        return "amount" if "price" in map(form, following) else "what"
+    return "who" if word in {"whom", "whose"} else word
+
+
+def _tenses(words: tuple[str, ...]) -> frozenset[str]:
+    found = set()
+    for word in words:
+        if word in _PAST:
+            found.add("past")
+        elif word in _PRESENT:
+            found.add("present")
+        elif word in _FUTURE:
+            found.add("future")
+    return frozenset(found)
+
+
+def _passive(words: tuple[str, ...]) -> bool:
+    if "by" not in words:
+        return False
+    place = words.index("by")
+    be = any(word in _BE for word in words[:place])
+    before = words[place - 1] if place else ""
+    return be and (form(before) != before or before.endswith(("ed", "en")) or before in _SAME_PAST)
+
+
+_SAME_PAST = frozenset(
+    ["hurt", "hit", "cut", "put", "set", "beat", "read", "shut", "let", "cost", "burst", "cast"]
+)
+
+
+def _roles(words: tuple[str, ...], forms: tuple[str, ...]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    role, reach = "", 0
+    for position, word in enumerate(words):
+        if word == "'s":
+            found[forms[position - 1]] = word
+        elif word in _ROLE:
+            role, reach = _ROLE[word], 2
+        elif word in FILLERS:
+            continue
+        elif word in SOFT:
+            role = "" if word not in _OWNER else role
+        else:
+            if role and reach:
+                found.setdefault(forms[position], role)
+            reach -= 1
+    return found

@@ -1,0 +1,171 @@
+"""What the guards see in a text: read once, compared many times."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import lru_cache
+
+import msgspec
+
+from askonce.trust import grammar
+from askonce.trust.lexicon import CONTRACTIONS, FILLERS, PHRASES, SOFT
+from askonce.trust.numbers import numbered
+from askonce.trust.tokens import Token, normalised, tokens
+from askonce.trust.words import form
+
+_NEGATORS = frozenset({"not", "no", "never", "without", "neither", "nor", "except"})
+_WH = frozenset(
+    [
+        "what",
+        "where",
+        "who",
+        "when",
+        "why",
+        "how",
+        "that",
+        "there",
+        "it",
+        "he",
+        "she",
+        "here",
+        "let",
+    ]
+)
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """One text, read."""
+
+    plain: tuple[str, ...]
+    """All tokens; equal ones make equal texts."""
+    words: tuple[str, ...]
+    """Words in lower case, contractions and phrases resolved."""
+    forms: tuple[str, ...]
+    """The compared form of every token that is no filler."""
+    bag: dict[str, int]
+    """How often each form occurs."""
+    names: frozenset[str]
+    """Forms written like proper names."""
+    numbers: frozenset[str]
+    codes: frozenset[str]
+    negations: int
+    grammar: grammar.Grammar
+    initials: str
+    legible: bool
+    """Most letters are Latin: the script that the embedder can tell apart."""
+
+
+@lru_cache(maxsize=8192)
+def analyse(text: str) -> Reading:
+    """Read a text; linear in its length."""
+    plain = normalised(text)
+    found = numbered(tokens(plain))
+    resolved = _phrased(_expanded(found))
+    kept = [token for token in resolved if token.text not in FILLERS] or resolved
+    forms = tuple(_form(token) for token in kept)
+    words = tuple(token.text for token in resolved)
+    return Reading(
+        plain=tuple(token.text for token in found),
+        words=words,
+        forms=forms,
+        bag=dict(Counter(forms)),
+        names=_names(found, kept, forms),
+        numbers=_of(kept, forms, "number"),
+        codes=_of(kept, forms, "code") | _of(kept, forms, "operator"),
+        negations=sum(word in _NEGATORS for word in words),
+        grammar=grammar.parse(words, tuple(_form(token) for token in resolved)),
+        initials="".join(token.text[:1] for token in resolved),
+        legible=_legible(plain),
+    )
+
+
+def _form(token: Token) -> str:
+    if token.kind == "word":
+        return form(token.text)
+    return "#" + token.text if token.kind == "number" else "`" + token.text
+
+
+def _of(kept: list[Token], forms: tuple[str, ...], kind: str) -> frozenset[str]:
+    return frozenset(f for token, f in zip(kept, forms, strict=True) if token.kind == kind)
+
+
+def _expanded(found: list[Token]) -> list[Token]:
+    result: list[Token] = []
+    for token in found:
+        if token.kind != "word":
+            result.append(token)
+            continue
+        text = token.text
+        spelt = CONTRACTIONS.get(text) or CONTRACTIONS.get(text.replace("'", ""))
+        if spelt is not None:
+            result.extend(Token(part) for part in spelt.split())
+        else:
+            result.extend(_apostrophe(token))
+    return result
+
+
+def _apostrophe(token: Token) -> list[Token]:
+    head, mark, tail = token.text.partition("'")
+    if not mark or not head:
+        return [token]
+    if tail == "s":
+        return [Token(head), Token("be")] if head in _WH else [_cut(token, head), Token("'s")]
+    if tail == "t" and head.endswith("n"):
+        return [Token(head[:-1]), Token("not")]
+    full = {"re": "are", "ve": "have", "ll": "will", "m": "am", "d": "would"}.get(tail)
+    return [_cut(token, head), Token(full)] if full else [token]
+
+
+def _cut(token: Token, text: str) -> Token:
+    return Token(text, token.kind, token.capital)
+
+
+def _phrase_table() -> dict[str, list[tuple[tuple[str, ...], tuple[str, ...]]]]:
+    table: dict[str, list[tuple[tuple[str, ...], tuple[str, ...]]]] = {}
+    for line in PHRASES.strip().splitlines():
+        left, _, right = line.partition("=")
+        pattern = tuple(token.text for token in numbered(tokens(left)))
+        table.setdefault(pattern[0], []).append((pattern, tuple(right.split())))
+    for rules in table.values():
+        rules.sort(key=lambda rule: -len(rule[0]))
+    return table
+
+
+_PHRASES = _phrase_table()
+
+
+def _phrased(found: list[Token]) -> list[Token]:
+    result: list[Token] = []
+    position = 0
+    while position < len(found):
+        for pattern, replacement in _PHRASES.get(found[position].text, ()):
+            window = found[position : position + len(pattern)]
+            if tuple(token.text for token in window) == pattern:
+                result.extend(
+                    Token(part, "number" if part.isdigit() else "word") for part in replacement
+                )
+                position += len(pattern)
+                break
+        else:
+            result.append(found[position])
+            position += 1
+    return result
+
+
+def _names(found: list[Token], kept: list[Token], forms: tuple[str, ...]) -> frozenset[str]:
+    words = [token for token in found if token.kind == "word" and len(token.text) > 1]
+    capitals = sum(token.capital for token in words)
+    if 3 * (len(words) - capitals - 1) < capitals:
+        return frozenset()
+    return frozenset(
+        f for token, f in zip(kept, forms, strict=True) if token.capital and token.text not in SOFT
+    )
+
+
+def _legible(text: str) -> bool:
+    letters = foreign = 0
+    for char in text:
+        if char.isalpha():
+            letters += 1
+            foreign += char > "\u024f"
+    return 2 * foreign <= letters

@@ -1,0 +1,85 @@
+"""Who does what to whom: evidence that the same words stand in other roles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from askonce.trust.comparison import _SOFT_FORMS, Comparison
+from askonce.trust.reading import Reading
+
+
+def exchanged(pair: Comparison) -> bool:
+    """Whether words that both texts share have changed places in a way that matters."""
+    if pair.akin < 0.75 or pair.alike < 0.6:
+        return False
+    return _roles_traded(pair) or _turned(pair) or _names_swapped(pair)
+
+
+def _roles_traded(pair: Comparison) -> bool:
+    """Whether one word took a preposition's role and another one gave it up."""
+    left, right = pair.left.grammar, pair.right.grammar
+    took: dict[str, int] = {}
+    for word in pair.left.bag.keys() & pair.right.bag.keys():
+        before, after = left.roles.get(word, ""), right.roles.get(word, "")
+        if before == after:
+            continue
+        for role, step in ((before, 1), (after, 2)):
+            if role and not (role == "by" and left.passive != right.passive):
+                took[role] = took.get(role, 0) | step
+    return 3 in took.values()
+
+
+def _turned(pair: Comparison) -> bool:
+    order = _order(pair.left, pair.right)
+    if len(order) < 2:
+        return False
+    left, right = pair.left.grammar, pair.right.grammar
+    turned = _has_turn(order)
+    if left.passive != right.passive:
+        return len(order) >= 3 and not turned and pair.alike >= 0.6 and order == sorted(order)
+    if left.aided != right.aided and {"who", "what"} & left.asks & right.asks:
+        return order[:2] != sorted(order[:2])
+    return turned
+
+
+def _names_swapped(pair: Comparison) -> bool:
+    """Whether the same words name two parties in the other order, with a relation in between."""
+    if pair.only_left or pair.only_right or pair.left.grammar.passive or pair.right.grammar.passive:
+        return False
+    order = _order(pair.left, pair.right)
+    if len(order) != 2 or order == sorted(order) or len(pair.left.names) != 2:
+        return False
+    places = [place for place, word in enumerate(pair.left.forms) if word in pair.left.names]
+    return bool(set(pair.left.forms[places[0] + 1 : places[-1]]) - _LEVEL)
+
+
+_LEVEL = frozenset({"and", "or", "vs", "versus", "to"})
+"""Between two names, these put neither first."""
+
+
+def _order(left: Reading, right: Reading) -> list[int]:
+    """Where the left text's content words stand in the right text; each occurs once in both."""
+    places = {word: place for place, word in enumerate(right.forms)}
+    return [
+        places[word]
+        for word in left.forms
+        if left.bag[word] == 1 and right.bag.get(word) == 1 and word not in _SOFT_FORMS
+    ]
+
+
+def _has_turn(order: Sequence[int]) -> bool:
+    """Whether three places fall in a row: two words changed sides of a third that stayed.
+
+    A clause moved to the front makes no such fall, nor do "A or B" and "B or A".
+    """
+    lowest_after = [0] * len(order)
+    lowest = len(order) + max(order)
+    for index in range(len(order) - 1, -1, -1):
+        lowest_after[index] = lowest
+        lowest = min(lowest, order[index])
+    highest = -1
+    for index, place in enumerate(order):
+        if highest > place > lowest_after[index]:
+            return True
+        highest = max(highest, place)
+    return False

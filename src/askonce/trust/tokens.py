@@ -1,0 +1,114 @@
+"""A text cut into tokens: words, numbers, code and operators."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Literal
+
+import msgspec
+
+Kind = Literal["word", "number", "code", "operator"]
+
+_SPAN = re.compile(r"`+([^`]+)`+")
+_PIECE = re.compile(
+    r"\d{1,2}:\d{2}(?!\d)|\d+(?:[.,]\d+)*|[^\W\d_]+(?:'[^\W\d_]+)*|[$€£¥₹%]|[+*/=<>^]+|[-−–](?=\d)"
+)
+_CODE = re.compile(
+    r"\w_\w|://|^www\.|@\w|\\|::|->|\w\(\)|^[~.]{0,2}/\w|^--?[a-z]|[^\W\d_]{2}\.[a-z]|^[a-z]{1,2}(?:\+\+|#)$"
+)
+_INITIALS = re.compile(r"^(?:[^\W\d_]\.)+[^\W\d_]?$")
+_WORD = re.compile(r"^[^\W\d_]+$")
+_EDGES = "\"'.,;:!?()[]{}<>…“”‘«»¿¡*"
+_SYMBOL = re.compile(r"[^\w\s.,;:!?'\"()\[\]{}…“”‘’«»¿¡\-–—*/\\_+=<>|~^`&@#$%€£¥₹\uFE0F]")
+
+
+class Token(msgspec.Struct, frozen=True):
+    """One token, in lower case."""
+
+    text: str
+    kind: Kind = "word"
+    capital: bool = False
+    """It begins with a capital, or holds one inside, where a sentence does not ask for it."""
+
+
+def normalised(text: str) -> str:
+    """The text in one Unicode form, with plain apostrophes and single spaces."""
+    plain = unicodedata.normalize("NFKC", text).replace("’", "'")
+    return " ".join(plain.split())
+
+
+def tokens(text: str) -> list[Token]:
+    """All tokens of a normalised text, in order; linear in its length."""
+    found: list[Token] = []
+    initial = True
+    position = 0
+    for span in _SPAN.finditer(text):
+        initial = _prose(text[position : span.start()], found, initial=initial)
+        found.append(Token(span[1].strip().casefold(), "code"))
+        position = span.end()
+    _prose(text[position:], found, initial=initial)
+    return found
+
+
+def _prose(text: str, found: list[Token], *, initial: bool) -> bool:
+    for chunk in text.split():
+        core = chunk.strip(_EDGES)
+        _chunk(chunk, core, found, initial=initial)
+        if core:
+            initial = chunk[-1] in ".!?:…" and not _INITIALS.match(core)
+    return initial
+
+
+def _chunk(chunk: str, core: str, found: list[Token], *, initial: bool) -> None:
+    if _WORD.match(core) and not _ideographic(core):
+        found.append(Token(core.casefold(), "word", _capital(core, initial=initial)))
+    elif _INITIALS.match(core):
+        found.append(Token(core.replace(".", "").casefold(), "word", not initial))
+    elif core and _CODE.search(core):
+        found.append(Token(core.casefold().rstrip("/"), "code"))
+    else:
+        _pieces(chunk if not core else core, found, initial=initial)
+
+
+def _capital(word: str, *, initial: bool) -> bool:
+    if word in {"I", "OK"} or word.islower():
+        return False
+    if len(word) > 1 and (word.isupper() or not word[1:].islower()):
+        return True
+    return word[0].isupper() and not initial
+
+
+def _ideographic(word: str) -> bool:
+    return any("\u2e80" <= char <= "\u9fff" or "\uac00" <= char <= "\ud7ff" for char in word)
+
+
+def _pieces(core: str, found: list[Token], *, initial: bool) -> None:
+    start = len(found)
+    for match in _PIECE.finditer(core):
+        piece = match[0]
+        if piece[0].isdigit():
+            found.append(Token(piece, "number"))
+        elif piece[0].isalpha():
+            found.extend(_words(piece, initial=initial and len(found) == start))
+        elif piece in "$€£¥₹%":
+            found.append(Token(piece))
+        elif _operates(core, match, found):
+            found.append(Token(piece.replace("−", "-").replace("–", "-"), "operator"))
+    if len(found) == start:
+        found.extend(Token(symbol, "code") for symbol in _SYMBOL.findall(core))
+
+
+def _operates(core: str, match: re.Match[str], found: list[Token]) -> bool:
+    """Whether a sign is arithmetic, not punctuation as in `and/or` or `COVID-19`."""
+    before, after = core[: match.start()][-1:], core[match.end() :][:1]
+    if match[0] in {"/", "*", "**"}:
+        after_number = bool(found) and found[-1].kind == "number"
+        return after_number and not before.isalpha() and not after.isalpha()
+    return match[0] not in "-−–" or not before
+
+
+def _words(piece: str, *, initial: bool) -> list[Token]:
+    if _ideographic(piece):
+        return [Token(char) for char in piece.casefold()]
+    return [Token(piece.casefold(), "word", _capital(piece, initial=initial))]

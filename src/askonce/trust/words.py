@@ -1,0 +1,151 @@
+"""Word forms: from a spelling to the form that is compared, and which forms are kin."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from askonce.trust.lexicon import IRREGULAR, SYNONYMS
+from askonce.trust.opposites import EXCLUSIVE, OPPOSITES
+
+_VOWELS = frozenset("aeiouy")
+_PREFIXES = ("un", "in", "im", "ir", "il", "dis", "non", "de", "mis", "anti")
+
+
+def _unsuffixed(word: str, suffix: str) -> str:
+    stem = word[: -len(suffix)]
+    if len(stem) > 3 and stem[-1] == stem[-2] and stem[-1] not in "lsz":
+        return stem[:-1]
+    return stem
+
+
+@lru_cache(maxsize=65536)
+def stem(word: str) -> str:
+    """The word without plural, -ing and -ed; two inflections of a word meet in one stem."""
+    base = IRREGULAR.get(word)
+    if base is not None:
+        return base
+    if len(word) < 4 or not word.isascii():
+        return word
+    for suffix, kept in (("ies", 4), ("ied", 4), ("ing", 6), ("ed", 5), ("es", 5), ("s", 4)):
+        if word.endswith(suffix) and len(word) >= kept:
+            return _stripped(word, suffix)
+    return word[:-1] if word[-1] == "e" and len(word) > 4 else word
+
+
+def _stripped(word: str, suffix: str) -> str:
+    if suffix in {"ies", "ied"}:
+        return word[:-3] + "y"
+    if suffix == "s":
+        if word.endswith(("ss", "us", "is")):
+            return word
+        return stem(word[:-1])
+    if suffix == "es":
+        return word[:-2] if word.endswith(("sses", "ches", "shes", "xes")) else stem(word[:-1])
+    bare = _unsuffixed(word, suffix)
+    if not _VOWELS & set(bare):
+        return word
+    return bare[:-1] if bare.endswith("e") and len(bare) > 4 else bare
+
+
+def _synonym_table() -> dict[str, str]:
+    table: dict[str, str] = {}
+    for line in SYNONYMS.strip().splitlines():
+        first, *others = line.split()
+        target = table.get(stem(first), stem(first))
+        for word in (first, *others):
+            table.setdefault(stem(word), target)
+    return table
+
+
+_SYNONYM = _synonym_table()
+
+
+@lru_cache(maxsize=65536)
+def form(word: str) -> str:
+    """The form under which a word is compared: its stem, or that of its synonyms."""
+    bare = stem(word)
+    return _SYNONYM.get(bare, bare)
+
+
+def _exclusions() -> dict[str, frozenset[str]]:
+    table: dict[str, set[str]] = {}
+    for line in (*OPPOSITES.strip().splitlines(), *EXCLUSIVE.strip().splitlines()):
+        forms = [form(word) for word in line.split()]
+        for one in forms:
+            table.setdefault(one, set()).update(other for other in forms if other != one)
+    return {word: frozenset(others) for word, others in table.items()}
+
+
+_EXCLUDED = _exclusions()
+_NONE: frozenset[str] = frozenset()
+
+
+def excluded(one: str) -> frozenset[str]:
+    """The forms that exclude this one."""
+    return _EXCLUDED.get(one, _NONE)
+
+
+def exclude(one: str, other: str) -> bool:
+    """Whether two forms exclude each other, by the tables or by a prefix like un-."""
+    return other in excluded(one) or prefixed(one, other) or prefixed(other, one)
+
+
+def prefixed(long: str, short: str) -> bool:
+    """Whether one form is the other with a negating prefix."""
+    gap = len(long) - len(short)
+    return 2 <= gap <= 4 and len(short) >= 3 and long.endswith(short) and long[:gap] in _PREFIXES
+
+
+def kin(one: str, other: str) -> bool:
+    """Whether two different forms are one word: a slip of the keys, or a derived form."""
+    if exclude(one, other):
+        return False
+    short, long = sorted((one, other), key=len)
+    if len(short) < 4 or not one.isalpha() or not other.isalpha():
+        return False
+    return derived(short, long) or misspelt(short, long)
+
+
+def derived(short: str, long: str) -> bool:
+    """Whether the long form begins with nearly all of the short one."""
+    shared = 0
+    for left, right in zip(short, long, strict=False):
+        if left != right:
+            break
+        shared += 1
+    return shared >= 5 and shared >= len(short) - 1 and shared * 10 >= len(long) * 6
+
+
+def misspelt(short: str, long: str) -> bool:
+    """Whether few slips (a letter lost, doubled, swapped or mistaken) part the two."""
+    if len(long) < 5 or len(long) - len(short) > 2 or short[0] != long[0]:
+        return False
+    return _within(short, long, 2 if len(short) >= 8 else 1)
+
+
+def _within(one: str, other: str, slips: int) -> bool:
+    start = 0
+    while start < len(one) and start < len(other) and one[start] == other[start]:
+        start += 1
+    one, other = one[start:], other[start:]
+    if not one and not other:
+        return True
+    if slips == 0:
+        return False
+    if one[:2] == other[1::-1] and len(one) > 1 and _within(one[2:], other[2:], slips - 1):
+        return True
+    if one and other and _mistaken(one[0], other[0]) and _within(one[1:], other[1:], slips - 1):
+        return True
+    return _within(one[1:], other, slips - 1) or _within(one, other[1:], slips - 1)
+
+
+_KEYS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
+_MISTAKEN = {pair for row in _KEYS for pair in zip(row, row[1:], strict=False)} | {
+    ("c", "s"), ("c", "k"), ("s", "z"),
+}  # fmt: skip
+
+
+def _mistaken(one: str, other: str) -> bool:
+    """Whether one letter is easily typed for the other."""
+    pair = (one, other)
+    return {one, other} <= _VOWELS or pair in _MISTAKEN or pair[::-1] in _MISTAKEN

@@ -14,10 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, MutableMapping
 
     Message = MutableMapping[str, Any]
-    App = Callable[
-        [Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]],
-        Awaitable[None],
-    ]
+    Receive = Callable[[], Awaitable[Message]]
+    Send = Callable[[Message], Awaitable[None]]
+    App = Callable[[Message, Receive, Send], Awaitable[None]]
 
 _PER_CONNECTION = {b"host", b"connection", b"content-length", b"transfer-encoding"}
 
@@ -30,7 +29,7 @@ def canned() -> App:
     start = {"type": "http.response.start", "status": 200, "headers": headers}
     end = {"type": "http.response.body", "body": body}
 
-    async def app(scope: Message, receive: Any, send: Any) -> None:
+    async def app(scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await _live(receive, send)
             return
@@ -49,7 +48,7 @@ class Relay:
         self._base = os.environ["BENCH_UPSTREAM"]
         self._session: aiohttp.ClientSession | None = None
 
-    async def __call__(self, scope: Message, receive: Any, send: Any) -> None:
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Serve one request."""
         if scope["type"] != "http":
             await _live(receive, send)
@@ -88,7 +87,7 @@ def relay() -> App:
     return Relay()
 
 
-async def _body(receive: Any) -> bytes:
+async def _body(receive: Receive) -> bytes:
     message = await receive()
     body: bytes = message.get("body", b"")
     while message.get("more_body", False):
@@ -97,7 +96,7 @@ async def _body(receive: Any) -> bytes:
     return body
 
 
-async def _live(receive: Any, send: Any) -> None:
+async def _live(receive: Receive, send: Send) -> None:
     while True:
         message = await receive()
         await send({"type": message["type"] + ".complete"})

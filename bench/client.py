@@ -1,7 +1,8 @@
 """Load from one core: `python -m bench.client` reads a job from its input and prints what came.
 
 Two kinds of stream: a closed one sends its next request when an answer has come, an open one at
-fixed times, and measures from the time at which a request was meant to leave.
+fixed times, and measures from the moment a request's turn came, whether or not a connection was
+free.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import asyncio
 import gc
 import re
 import sys
+import time
 from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, cast
@@ -30,7 +32,7 @@ class Stream(msgspec.Struct):
     """Requests of one kind."""
 
     request: str
-    """The request's bytes (ASCII); a twelve-digit number takes the place of each run of the mark."""
+    """The request's bytes (ASCII); a number takes the place of six marks in a row."""
     connections: int
     rate: float = 0.0
     """Requests a second; 0 means closed: as fast as answers come."""
@@ -121,14 +123,14 @@ class Sender:
 
     async def run(self, seconds: float) -> Outcome:
         """Send for so long, and wait for what is still on its way."""
-        began = self._loop.time()
+        began = time.perf_counter()
         self._until = began + seconds
         every = 1 / self._stream.rate if self._stream.rate else 0.0
         if every:
             self._tick(began, every)
         else:
             for _ in range(self._stream.connections):
-                self._idle.popleft().send(self._next(), self._loop.time())
+                self._idle.popleft().send(self._next(), time.perf_counter())
         await asyncio.sleep(seconds)
         await self._drained()
         for connection in self._idle:
@@ -145,16 +147,17 @@ class Sender:
     def _tick(self, meant: float, every: float) -> None:
         if meant >= self._until:
             return
-        self._due.append(meant)
+        self._due.append(time.perf_counter())
         self._pump()
-        self._loop.call_at(meant + every, partial(self._tick, meant + every, every))
+        wait = max(meant + every - time.perf_counter(), 0.0)
+        self._loop.call_later(wait, partial(self._tick, meant + every, every))
 
     def _pump(self) -> None:
         while self._due and self._idle:
             self._idle.popleft().send(self._next(), self._due.popleft())
 
     def _answered(self, connection: Connection, good: bool) -> None:  # noqa: FBT001
-        now = self._loop.time()
+        now = time.perf_counter()
         if now < self._until or self._stream.rate:
             if good:
                 self.latencies.append(now - connection.meant)

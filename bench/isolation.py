@@ -36,9 +36,9 @@ def run(folder: Path, options: Options) -> Report:
     report = Report("isolation", about)
     cores = servers.cores()
     with ExitStack() as stack:
-        origin = stack.enter_context(servers.origin(folder, answer_body(), cores.client))
+        origin = stack.enter_context(servers.origin(folder, answer_body(), cores.client)).port
         gateway = servers.gateway(folder / "gateway", origin, cores.server, semantic=True)
-        port = stack.enter_context(gateway)
+        port = stack.enter_context(gateway).port
         state = servers.semantic_state(port)
         if state != "on":
             report.notes.append(f"semantic tier {state}: not measured")
@@ -59,12 +59,12 @@ def measure(report: Report, port: int, options: Options) -> None:
         for name, beside in _beside(port, turn).items():
             outcome = run_job(Job(port, SECONDS, [hits, *beside]), servers.cores().client)
             _check(outcome)
-            found = [latency * 1e3 for latency in outcome[0].latencies]
-            p50.setdefault(name, []).append(percentile(found, 0.5))
-            p99.setdefault(name, []).append(percentile(found, 0.99))
+            spans = [latency * 1e3 for latency in outcome[0].latencies]
+            p50.setdefault(name, []).append(percentile(spans, 0.5))
+            p99.setdefault(name, []).append(percentile(spans, 0.99))
             tell(f"isolation {turn + 1}/{options.rounds}: {name} p99 {p99[name][-1]:.2f} ms")
-    for name in p99:
-        report.add(f"hits p50, {name}", Sample(tuple(p50[name])), "ms")
+    for name, found in p50.items():
+        report.add(f"hits p50, {name}", Sample(tuple(found)), "ms")
         report.add(f"hits p99, {name}", Sample(tuple(p99[name])), "ms")
     idle, busy = Sample(tuple(p99["idle"])), Sample(tuple(p99["semantic tier saturated"]))
     report.add("hits p99, saturated over idle", busy.over(idle), "x", BAR)

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import shutil
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from bench.client import Job, Outcome, Stream
 from bench.samples import HEADERS, MARK, PATH, raw_request
-from bench.servers import spawn
+from bench.servers import cores, spawn
 from bench.stats import percentile
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from bench.servers import Server
 
 NUMBER = MARK * 6
 """Stands in a body for twelve digits that no other request has."""
@@ -50,6 +51,8 @@ class Run:
     """Answers a second."""
     p50: float
     """Seconds."""
+    cpu: float = 0.0
+    """Seconds of the server's processor for one answer."""
 
 
 def has_wrk() -> bool:
@@ -57,19 +60,27 @@ def has_wrk() -> bool:
     return shutil.which("wrk") is not None
 
 
-def load(
-    folder: Path, port: int, body: bytes, connections: int, seconds: float, core: int | None
-) -> Run:
+def load(folder: Path, server: Server, body: bytes, connections: int, *, seconds: float) -> Run:
     """Keep so many connections busy for so long; `NUMBER` in the body makes each request new."""
+    before = server.cpu()
+    run, answers = _load(folder, server.port, body, connections, seconds)
+    return replace(run, cpu=(server.cpu() - before) / answers)
+
+
+def _load(
+    folder: Path, port: int, body: bytes, connections: int, seconds: float
+) -> tuple[Run, int]:
+    core = cores().client
     first = next(_starts) * 10_000_000 % 10**12
     if has_wrk():
-        return _wrk(folder, port, body, connections, seconds, core, first)
+        job = ["wrk", "-t1", f"-c{connections}", f"-d{seconds:g}s"]
+        return _wrk(folder, [*job, f"http://127.0.0.1:{port}{PATH}"], body, first)
     request = raw_request(body.replace(NUMBER.encode(), NUMBER.encode()), port).decode()
     stream = Stream(request, connections, first_number=first)
     outcome = run_job(Job(port, seconds, [stream]), core)[0]
     _no_errors(outcome.errors)
     good = outcome.latencies
-    return Run(len(good) / outcome.seconds, percentile(good, 0.5))
+    return Run(len(good) / outcome.seconds, percentile(good, 0.5)), len(good)
 
 
 def run_job(job: Job, core: int | None) -> list[Outcome]:
@@ -80,15 +91,7 @@ def run_job(job: Job, core: int | None) -> list[Outcome]:
     return msgspec.json.decode(out, type=list[Outcome])
 
 
-def _wrk(  # noqa: PLR0917 - private twin of `load`
-    folder: Path,
-    port: int,
-    body: bytes,
-    connections: int,
-    seconds: float,
-    core: int | None,
-    first: int,
-) -> Run:
+def _wrk(folder: Path, argv: list[str], body: bytes, first: int) -> tuple[Run, int]:
     before, mark, after = body.decode().partition(NUMBER)
     script = folder / "wrk.lua"
     script.write_text(
@@ -103,15 +106,14 @@ def _wrk(  # noqa: PLR0917 - private twin of `load`
             "after": _lua(after),
         }
     )
-    url = f"http://127.0.0.1:{port}{PATH}"
-    argv = ["wrk", "-t1", f"-c{connections}", f"-d{seconds:g}s", "-s", str(script), url]
-    child = spawn(argv, core, {"LC_ALL": "C", "PATH": os.environ["PATH"]}, stdout=subprocess.PIPE)
-    out, _ = child.communicate(timeout=seconds + 60)
+    argv[1:1] = ["-s", str(script)]
+    child = spawn(argv, cores().client, {"LC_ALL": "C"}, stdout=subprocess.PIPE)
+    out, _ = child.communicate(timeout=120)
     for line in out.decode().splitlines():
         if line.startswith("BENCH "):
             answers, micros, p50, errors = map(int, line.split()[1:])
             _no_errors(errors)
-            return Run(answers / micros * 1e6, p50 / 1e6)
+            return Run(answers / micros * 1e6, p50 / 1e6), answers
     raise SystemExit(f"wrk said: {out.decode()}")
 
 

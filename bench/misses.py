@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from bench.load import Run
     from bench.options import Options
+    from bench.servers import Server
 
 CONNECTIONS = 32
 LATENCY = Bar("<=", 1.5)
@@ -28,36 +29,36 @@ def run(folder: Path, options: Options) -> Report:
     report = Report("misses", "distinct requests before an engine that answers at once, one core")
     core = servers.cores()
     with ExitStack() as stack:
-        origin = stack.enter_context(servers.origin(folder, answer_body(), core.client))
-        ports = {"direct": origin}
-        ports["bare aiohttp"] = stack.enter_context(servers.relay(origin, core.server))
+        engine = stack.enter_context(servers.origin(folder, answer_body(), core.client))
+        origin = engine.port
+        subjects = {"direct": engine}
+        subjects["bare aiohttp"] = stack.enter_context(servers.relay(origin, core.server))
         plain = servers.gateway(folder / "plain", origin, core.server)
-        ports["AskOnce"] = stack.enter_context(plain)
+        subjects["AskOnce"] = stack.enter_context(plain)
         semantic = servers.gateway(folder / "semantic", origin, core.server, semantic=True)
-        port = stack.enter_context(semantic)
-        state = servers.semantic_state(port)
+        server = stack.enter_context(semantic)
+        state = servers.semantic_state(server.port)
         if state == "on":
-            ports[SATURATED] = port
+            subjects[SATURATED] = server
         else:
             report.notes.append(f"semantic tier {state}: not measured with it")
-        alone = measure(folder, ports, 1, options)
-        crowd = measure(folder, ports, CONNECTIONS, options)
+        alone = measure(folder, subjects, 1, options)
+        crowd = measure(folder, subjects, CONNECTIONS, options)
     _latencies(report, alone)
     _rates(report, crowd)
     return report
 
 
 def measure(
-    folder: Path, ports: dict[str, int], connections: int, options: Options
+    folder: Path, subjects: dict[str, Server], connections: int, options: Options
 ) -> dict[str, list[Run]]:
     """The runs of each server, round by round."""
-    core = servers.cores().client
     body = request_body(1000, f"What is {NUMBER} plus one?")
-    runs: dict[str, list[Run]] = {name: [] for name in ports}
+    runs: dict[str, list[Run]] = {name: [] for name in subjects}
     for turn in range(options.rounds + 1):
-        for name, port in ports.items():
+        for name, server in subjects.items():
             seconds = options.seconds if turn else 1
-            found = load(folder, port, body, connections, seconds, core)
+            found = load(folder, server, body, connections, seconds=seconds)
             if turn:
                 runs[name].append(found)
                 tell(
@@ -82,3 +83,7 @@ def _rates(report: Report, runs: dict[str, list[Run]]) -> None:
         rate = Sample(tuple(run.rate for run in found))
         bar = RATE if name == "AskOnce" else None
         report.add(f"{name}, at {CONNECTIONS} connections", rate, "/s", bar)
+    for name, found in runs.items():
+        if name != "direct":
+            cost = Sample(tuple(run.cpu * 1e6 for run in found))
+            report.add(f"{name}, processor an answer", cost, "us")

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from typing import cast
 
-
 import uvloop
 
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)

@@ -103,10 +103,14 @@ def as_json(reports: Iterable[Report], where: str) -> dict[str, Any]:
 
 def _line(line: Line) -> dict[str, Any]:
     bar = line.bar
-    judged = {} if bar is None else {
-        "bar": f"{bar.relation} {bar.limit}",
-        "pass": bar.cleared_by(line.sample),
-    }
+    judged = (
+        {}
+        if bar is None
+        else {
+            "bar": f"{bar.relation} {bar.limit}",
+            "pass": bar.cleared_by(line.sample),
+        }
+    )
     sample = line.sample
     return {
         "what": line.what,

@@ -42,7 +42,7 @@ class Sample:
         return self._with(other, operator.sub)
 
     def _with(self, other: Sample, act: Callable[[float, float], float]) -> Sample:
-        return Sample(tuple(map(act, self.values, other.values, strict=True)))
+        return Sample(tuple(act(*pair) for pair in zip(self.values, other.values, strict=True)))
 
 
 def _divide(value: float, by: float) -> float:

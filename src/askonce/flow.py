@@ -53,10 +53,11 @@ def plan(controls: Controls, lives: Lives, *, has_question: bool) -> Plan:
     """What a request with these controls may use."""
     fresh = controls.no_cache or (controls.max_age is not None and controls.max_age <= 0)
     semantic = has_question and controls.semantic and lives.semantic > 0
+    kept = controls.ttl != Seconds(0) and not controls.no_store
     return Plan(
         exact=lives.exact > 0 and not fresh,
         semantic=semantic and not fresh,
-        store=not controls.no_store and controls.ttl != Seconds(0) and (lives.exact > 0 or semantic),
+        store=kept and (lives.exact > 0 or semantic),
         share=not controls.no_store and not fresh,
         fresh=fresh,
         only_if_cached=controls.only_if_cached,

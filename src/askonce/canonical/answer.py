@@ -111,7 +111,7 @@ class StreamReader:
 
     def feed(self, data: bytes) -> bool:
         """Take the data of one event; returns whether it carries nothing but usage."""
-        if data == b"[DONE]":
+        if data.strip() == b"[DONE]":
             self._done = True
             return False
         try:
@@ -149,8 +149,7 @@ class StreamReader:
             self._give_up("garbage")
             return
         if place not in self._choices:
-            message = Object(role="assistant", content=None)
-            self._choices[place] = Object(index=place, message=message, finish_reason=None)
+            self._choices[place] = Object(index=place, message=Object(), finish_reason=None)
         target = self._choices[place]
         merge(target["message"], choice.pop("delta", None) or {}, joins=True)
         merge(target, choice, joins=False)
@@ -161,6 +160,12 @@ class StreamReader:
             self._fault = "incomplete"
         if self._fault:
             raise AnswerUnusable(self._fault)
+        try:
+            return self._whole()
+        except RecursionError as error:
+            raise AnswerUnusable("garbage") from error
+
+    def _whole(self) -> Answer:
         choices = [_settled_choice(self._choices[place]) for place in sorted(self._choices)]
         _check_choices(choices)
         usage = self._top.pop("usage", None)
@@ -171,14 +176,17 @@ class StreamReader:
 
 
 def _settled_choice(choice: Object) -> dict[str, Json]:
-    settled_choice: dict[str, Json] = settled(choice)
-    calls = settled_choice["message"].get("tool_calls")
+    """The plain choice, with what every message has and without what only chunks have."""
+    plain: dict[str, Json] = settled(choice)
+    message = {"role": None, "content": None, **plain["message"]}
+    message["role"] = message["role"] or "assistant"
+    calls = message.get("tool_calls")
     if type(calls) is list:
         calls.sort(key=_call_index)
         for call in calls:
             if type(call) is dict:
                 call.pop("index", None)
-    return settled_choice
+    return {**plain, "message": message}
 
 
 def _call_index(call: Json) -> int:

@@ -13,14 +13,14 @@ from askonce.errors import RequestError, UpstreamBroken
 from askonce.flow import GiveUp, Hit, plan
 from askonce.gateway.errors import error_body, error_of
 from askonce.gateway.hangup import WhileConnected
-from askonce.gateway.http import forwarded, read_body, returned, send_response, start_stream
+from askonce.gateway.http import forwarded, read_body, returned, send_response, send_stream
 from askonce.gateway.marks import marks_of_engine, marks_of_hit, marks_of_refusal
 from askonce.gateway.meter import Meter
 from askonce.gateway.passthrough import target_of
 from askonce.ports import UpstreamRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
     from askonce.cache.driver import Cache
     from askonce.canonical.answer import Answer
@@ -161,23 +161,22 @@ class ChatRoute:
             meter.began()
             await send_response(caller.send, head.status, headers, head.body)
         else:
-            await start_stream(caller.send, head.status, headers)
-            await _send_pieces(caller, reply, usage=_shows_usage(self._upstreams, caller.call))
+            usage = _shows_usage(self._upstreams, caller.call)
+            pieces = _pieces(caller, reply, usage=usage)
+            await send_stream(caller.send, head.status, headers, pieces)
         if reply.collapsed and reply.flight.answer is not None:
             meter.saved(reply.flight.answer)
 
 
-async def _send_pieces(caller: _Caller, reply: Live, *, usage: bool) -> None:
+async def _pieces(caller: _Caller, reply: Live, *, usage: bool) -> AsyncIterator[bytes]:
     """The live stream; one that breaks off ends with an error event and without `[DONE]`."""
     try:
         async for piece in reply.flight.pieces(usage=usage):
             caller.meter.began()
-            await caller.send({"type": "http.response.body", "body": piece, "more_body": True})
+            yield piece
     except UpstreamBroken as broken:
         caller.meter.status = broken.status
-        event = b"data: " + error_body(error_of(broken), caller.http) + b"\n\n"
-        await caller.send({"type": "http.response.body", "body": event, "more_body": True})
-    await caller.send({"type": "http.response.body", "body": b""})
+        yield b"data: " + error_body(error_of(broken), caller.http) + b"\n\n"
 
 
 async def _send_refusal(caller: _Caller, outcome: GiveUp) -> None:

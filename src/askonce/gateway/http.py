@@ -147,22 +147,26 @@ async def send_json(
     await send_response(send, status, [*own, *headers], body)
 
 
-async def start_stream(send: Send, status: int, headers: Headers) -> None:
-    """Status and headers; where the status allows no body its length is not told either."""
-    if status in _BODILESS:
-        headers = [pair for pair in headers if pair[0] != b"content-length"]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-
-
-async def send_stream(send: Send, pieces: AsyncIterator[bytes]) -> None:
-    """A body piece by piece, as fast as the caller reads; raises ClientGone.
+async def send_stream(
+    send: Send, status: int, headers: Headers, pieces: AsyncIterator[bytes]
+) -> None:
+    """A response whose body comes in pieces, as fast as the caller reads; raises ClientGone.
 
     When the pieces break off their error passes through and the body stays without an end, so
     that the server breaks the connection instead of ending it.
     """
+    if status in _BODILESS:
+        headers = [pair for pair in headers if pair[0] != b"content-length"]
+    length = header(headers, b"content-length")
+    left = int(length) if length.isdigit() else -1
+    more = True
     try:
+        await send({"type": "http.response.start", "status": status, "headers": headers})
         async for piece in pieces:
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
-        await send({"type": "http.response.body", "body": b""})
+            left -= len(piece)
+            more = left != 0
+            await send({"type": "http.response.body", "body": piece, "more_body": more})
+        if more:
+            await send({"type": "http.response.body", "body": b""})
     except OSError as exc:
         raise ClientGone("the caller hung up") from exc

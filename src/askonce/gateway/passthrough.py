@@ -18,7 +18,6 @@ from askonce.gateway.http import (
     read_ahead,
     returned,
     send_stream,
-    start_stream,
 )
 from askonce.gateway.models import ModelList
 from askonce.ports import UpstreamRequest
@@ -122,8 +121,8 @@ async def relay(upstream: Upstream, request: UpstreamRequest, send: Send) -> Non
     """Ask, and hand the answer on as it comes."""
     response = await upstream.send(request)
     try:
-        await start_stream(send, response.status, returned(response.headers))
-        await send_stream(send, response.chunks())
+        headers = returned(response.headers)
+        await send_stream(send, response.status, headers, response.chunks())
     finally:
         await response.close()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,13 +15,15 @@ from askonce.lab.scoring import (
     Stream,
     Tally,
     ceiling,
-    count_pairs,
+    count_served,
     replay,
     replay_storing_all,
 )
 from askonce.lab.vectors import Progress, VectorCache
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from askonce.ports import Embedder, Vector
 
 STATIC = (0.85, 0.88, 0.90, 0.92, 0.94, 0.95, 0.96, 0.97, 0.98, 0.99)
@@ -176,9 +177,8 @@ def score_pairs(judged: Sequence[Judged], options: Options) -> list[PairScore]:
     parts = sorted({(pair.kind, pair.same) for pair in judged})
     scores = []
     for name, rule in rules:
-        for kind, same in parts:
-            count, served = count_pairs(
-                judged, rule, wanted=lambda pair, k=kind, s=same: (pair.kind, pair.same) == (k, s)
-            )
-            scores.append(PairScore(name, rule.floor, kind, same, count, served))
+        for part in parts:
+            chosen = [pair for pair in judged if (pair.kind, pair.same) == part]
+            served = count_served(chosen, rule)
+            scores.append(PairScore(name, rule.floor, *part, len(chosen), served))
     return scores

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -124,15 +124,12 @@ class Judged(msgspec.Struct, frozen=True):
     cosine: float
 
 
-def count_pairs(
-    pairs: Sequence[Judged], rule: Rule, *, wanted: Callable[[Judged], bool]
-) -> tuple[int, int]:
-    """How many of the wanted pairs there are, and how many the rule serves.
+def count_served(pairs: Sequence[Judged], rule: Rule) -> int:
+    """How many of the pairs the rule serves.
 
     A bare threshold looks at the last texts alone, as caches keyed on the last message do.
     """
-    chosen = [pair for pair in pairs if wanted(pair)]
-    return len(chosen), sum(_serves(pair, rule) for pair in chosen)
+    return sum(_serves(pair, rule) for pair in pairs)
 
 
 def _serves(pair: Judged, rule: Rule) -> bool:

@@ -1,17 +1,20 @@
-"""Labelled sets on disk: questions in groups of one answer, and pairs that share an answer or not."""
+"""Labelled sets on disk: questions grouped by answer, and pairs that share one or not."""
 
 from __future__ import annotations
 
 import gzip
 import random
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, TypeVar
+import zlib
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import msgspec
 
 from askonce.canonical.request import Question, parse_chat, question_of
 from askonce.errors import ConfigError, RequestError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
 
 GROUPS = ".group.jsonl"
 PAIRS = ".pairs.jsonl"
@@ -82,14 +85,18 @@ def _drawn(rows: list[Row], limit: int) -> list[Row]:
 
 def _rows(path: Path, kind: type[Row]) -> Iterator[Row]:
     decode = msgspec.json.Decoder(kind).decode
-    opened = gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
-    with opened as file:
+    number = 0
+    with _opened(path) as file:
         try:
-            for number, line in enumerate(file, 1):
+            for number, line in enumerate(file, 1):  # noqa: B007 - told on failure
                 if line.strip():
                     yield decode(line)
-        except (msgspec.DecodeError, gzip.BadGzipFile, EOFError) as error:
-            raise ConfigError(f"{path}, after line {number - 1}: {error}") from error
+        except (msgspec.DecodeError, gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise ConfigError(f"{path}, at line {number}: {error}") from error
+
+
+def _opened(path: Path) -> BinaryIO | gzip.GzipFile:
+    return gzip.GzipFile(path) if path.suffix == ".gz" else path.open("rb")
 
 
 def question(side: str | list[dict[str, Any]]) -> Question | None:

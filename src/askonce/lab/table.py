@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from askonce.lab.evaluate import STATIC, PairScore, Report, SetReport, StreamScore
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def render(report: Report) -> str:

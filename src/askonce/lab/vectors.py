@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +11,8 @@ import numpy as np
 from askonce.errors import TextTooLong
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from askonce.ports import Embedder, Vector
 
 _SAVE_EVERY = 2000

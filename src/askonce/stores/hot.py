@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-OVERHEAD = 300
+OVERHEAD = 340
 """Bytes that an entry costs besides its value, measured: key, slot, list node, tuple, numbers."""
 
 

@@ -32,6 +32,7 @@ SLACK_BYTES = 16 * 1024 * 1024
 
 CHECKPOINT_BYTES = 4 * 1024 * 1024
 BUSY_MS = 20
+LEAST_PAGES = 64
 OPEN_BUSY_SECONDS = 2.0
 
 ENTRY_TABLES = (
@@ -91,7 +92,7 @@ class StoreFile:
     def __init__(self, path: Path, *, clock: Clock, file_bytes: int) -> None:
         """file_bytes: where eviction keeps the file; SLACK_BYTES more fail as a full disk does."""
         self.path = path
-        self.pages = file_bytes // PAGE_BYTES
+        self.pages = max(file_bytes // PAGE_BYTES, LEAST_PAGES)
         """Pages in use at which eviction begins."""
         self.set_aside = 0
         """How many files this process has set aside."""
@@ -123,6 +124,16 @@ class StoreFile:
                     self._move_aside("corrupt")
         except OSError as error:
             raise StoreError(f"cannot set {self.path} aside: {error}") from error
+
+    def drop(self, identity: Identity | None) -> None:
+        """Delete the file, unless another process already has put one in its place."""
+        try:
+            with self._alone():
+                if identity is not None and self.identity() == identity:
+                    self.path.unlink(missing_ok=True)
+                    self._drop_logs()
+        except OSError as error:
+            raise StoreError(f"cannot delete {self.path}: {error}") from error
 
     def saw_epoch(self, epoch: int) -> None:
         """Remember an epoch, so that a file made anew starts past it."""
@@ -212,11 +223,14 @@ class StoreFile:
         earlier = sorted(self.path.parent.glob(f"{self.path.name}.{why}-*"))
         number = max((_number_of(path) for path in earlier), default=0) + 1
         self.path.rename(self.path.with_name(f"{self.path.name}.{why}-{number}"))
-        for suffix in ("-wal", "-shm", "-journal"):
-            self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
+        self._drop_logs()
         for path in earlier:
             path.unlink(missing_ok=True)
         self.set_aside += 1
+
+    def _drop_logs(self) -> None:
+        for suffix in ("-wal", "-shm", "-journal"):
+            self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
 
 
 class Session:
@@ -242,6 +256,11 @@ class Session:
         if connection is not None:
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
+
+    def start_anew(self) -> None:
+        """Give the file up, and with it the room that it takes."""
+        self.close()
+        self._file.drop(self._identity)
 
     def fault(self, error: sqlite3.Error | Broken) -> StoreError:
         """Do what the error asks for (wait, reopen, start anew) and give what to raise for it."""

@@ -35,6 +35,10 @@ STEP_ROWS = 64
 LEAST_SHRINK = 1024 * 1024
 """Bytes over the bound that one transaction takes away, if it put less itself."""
 
+STUCK_SECONDS = 60.0
+"""How long no write may find room before the file is given up: where the log has no room either,
+not even an eviction can be written, and nothing else would ever heal it."""
+
 SLACK_PAGES = 512
 """Free pages that the file keeps for coming entries before it shrinks."""
 
@@ -138,6 +142,7 @@ class Writes:
         self._begun: sqlite3.Connection | None = None
         self._cost_before = 0
         self._failure: str | None = None
+        self._full_since: float | None = None
 
     @contextlib.contextmanager
     def batch(self) -> Iterator[None]:
@@ -179,6 +184,7 @@ class Writes:
             self._begun = connection
             self._fail(error)
         else:
+            self._full_since = None
             self._report(events)
 
     def _fail(self, error: sqlite3.Error) -> StoreError:
@@ -186,13 +192,23 @@ class Writes:
         if connection is not None:
             _roll_back(connection)
             if primary_code(error) == sqlite3.SQLITE_FULL:
-                self._relieve(connection)
+                self._make_room(connection)
         fault = self._session.fault(error)
         self._failure = str(fault)
         return fault
 
+    def _make_room(self, connection: sqlite3.Connection) -> None:
+        """Give up a share of the entries for the next put, or the file if that never helps."""
+        now = self._clock.monotonic()
+        if self._full_since is None:
+            self._full_since = now
+        if now - self._full_since < STUCK_SECONDS:
+            self._relieve(connection)
+        else:
+            self._full_since = None
+            self._session.start_anew()
+
     def _relieve(self, connection: sqlite3.Connection) -> None:
-        """Give up a share of the entries, so that the next put finds room."""
         try:
             connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
             connection.execute("BEGIN IMMEDIATE")

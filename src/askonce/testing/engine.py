@@ -36,6 +36,7 @@ class FakeEngine:
         self.otherwise = otherwise
         self._scripts = deque(scripts)
         self._connections: set[asyncio.Task[None]] = set()
+        self._transports: set[asyncio.WriteTransport] = set()
         self._server: asyncio.Server | None = None
         self.port = 0
 
@@ -63,6 +64,8 @@ class FakeEngine:
         if self._server is not None:
             self._server.close()
             self._server = None
+        for transport in self._transports:
+            transport.abort()
         tasks = list(self._connections)
         for task in tasks:
             task.cancel()
@@ -87,12 +90,14 @@ class FakeEngine:
             self._connections.add(task)
             task.add_done_callback(self._connections.discard)
         self.opened += 1
+        self._transports.add(writer.transport)
         try:
             with suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
                 while await self._exchange(reader, writer):
                     pass
         finally:
-            writer.transport.abort() if writer.transport.is_closing() else writer.close()
+            self._transports.discard(writer.transport)
+            writer.close()
 
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """One request and its answer; returns whether the connection lives on."""

@@ -34,6 +34,7 @@ class ScriptedUpstream:
     ) -> None:
         self.name = name
         self.revision = revision
+        self.ask_usage = True
         self.asked: list[Asked] = []
         self.open = asyncio.Event()
         """Clear it to hold every answer before its headers."""
@@ -48,7 +49,7 @@ class ScriptedUpstream:
         self.credit: asyncio.Semaphore | None = None
         """What `meter` and `let` count."""
         self._arrived = asyncio.Condition()
-        self._closed = False
+        self.closed = False
 
     def script(self, *scripts: Script) -> None:
         """Append answers for the next requests."""
@@ -71,7 +72,7 @@ class ScriptedUpstream:
 
     async def send(self, request: UpstreamRequest) -> _ScriptedResponse:
         """Take the request in, then answer as scripted."""
-        if self._closed:
+        if self.closed:
             raise UpstreamUnreachable(f"upstream {self.name} is closed")
         script = self._scripts.popleft() if self._scripts else self.otherwise
         fault = script.fault if isinstance(script, Reply) else None
@@ -94,7 +95,7 @@ class ScriptedUpstream:
 
     async def close(self) -> None:
         """Refuse everything from now on."""
-        self._closed = True
+        self.closed = True
 
     async def hang(self, error: type[UpstreamError]) -> None:
         """Hang, or have hung: raise the error that a timeout would raise."""
@@ -113,7 +114,7 @@ class _ScriptedResponse:
         self._reply = reply
         self._pieces = pieces
         self._whole = False
-        self._closed = False
+        self.closed = False
         upstream.live += 1
 
     async def chunks(self) -> AsyncIterator[bytes]:
@@ -132,16 +133,16 @@ class _ScriptedResponse:
         return b"".join([piece async for piece in self.chunks()])
 
     async def close(self) -> None:
-        if self._closed:
+        if self.closed:
             return
-        self._closed = True
+        self.closed = True
         self._upstream.live -= 1
         if not self._whole:
             self._upstream.dropped += 1
 
     async def _pay(self) -> None:
         credit = self._upstream.credit
-        if self._closed:
+        if self.closed:
             raise UpstreamBroken("the answer was closed")
         if credit is not None:
             await credit.acquire()

@@ -58,7 +58,7 @@ def unit(dim: int, *components: float) -> Vector:
 
 def key_of(name: str) -> bytes:
     """A key of 32 bytes."""
-    return hashlib.sha256(name.encode()).digest()
+    return hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
 
 
 class _Bench:

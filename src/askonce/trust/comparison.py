@@ -8,7 +8,8 @@ from askonce.trust.lexicon import SOFT
 from askonce.trust.reading import Reading
 from askonce.trust.words import form, kin
 
-_SOFT_FORMS = frozenset(form(word) for word in SOFT) | SOFT | {"'s"}
+SOFT_FORMS = frozenset(form(word) for word in SOFT) | SOFT | {"'s"}
+"""Forms that are no content."""
 _MOST_LEFT = 12
 """Left-over words that are looked at one by one; more are never matched by spelling."""
 
@@ -28,12 +29,12 @@ class Comparison(msgspec.Struct, frozen=True):
     @property
     def hard_left(self) -> frozenset[str]:
         """Left-over content words of the left text."""
-        return self.only_left - _SOFT_FORMS
+        return self.only_left - SOFT_FORMS
 
     @property
     def hard_right(self) -> frozenset[str]:
         """Left-over content words of the right text."""
-        return self.only_right - _SOFT_FORMS
+        return self.only_right - SOFT_FORMS
 
 
 def compare(left: Reading, right: Reading) -> Comparison:
@@ -43,8 +44,8 @@ def compare(left: Reading, right: Reading) -> Comparison:
     shared = sum(min(count, right.bag.get(word, 0)) for word, count in left.bag.items())
     shared += _match(only_left, only_right, left, right)
     total = len(left.forms) + len(right.forms)
-    hard_left = sum(n for w, n in only_left.items() if w not in _SOFT_FORMS)
-    hard_right = sum(n for w, n in only_right.items() if w not in _SOFT_FORMS)
+    hard_left = sum(n for w, n in only_left.items() if w not in SOFT_FORMS)
+    hard_right = sum(n for w, n in only_right.items() if w not in SOFT_FORMS)
     hard = _hard(left) + _hard(right)
     return Comparison(
         left=left,
@@ -57,7 +58,7 @@ def compare(left: Reading, right: Reading) -> Comparison:
 
 
 def _hard(reading: Reading) -> int:
-    return sum(word not in _SOFT_FORMS for word in reading.forms)
+    return sum(word not in SOFT_FORMS for word in reading.forms)
 
 
 def _surplus(bag: dict[str, int], other: dict[str, int]) -> dict[str, int]:

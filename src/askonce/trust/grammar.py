@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from askonce.trust.lexicon import FILLERS, SOFT
+from askonce.trust.lexicon import FILLERS, SOFT, listed
 from askonce.trust.words import form
 
 _PAST = frozenset({"was", "were", "did", "had", "usedto"})
@@ -107,9 +107,7 @@ def _passive(words: tuple[str, ...]) -> bool:
     return be and (form(before) != before or before.endswith(("ed", "en")) or before in _SAME_PAST)
 
 
-_SAME_PAST = frozenset(
-    ["hurt", "hit", "cut", "put", "set", "beat", "read", "shut", "let", "cost", "burst", "cast"]
-)
+_SAME_PAST = listed("hurt hit cut put set beat read shut let cost burst cast")
 
 
 def _roles(words: tuple[str, ...], forms: tuple[str, ...]) -> dict[str, str]:

@@ -6,12 +6,16 @@ Guards that judge single words bind near-copies only, where one word is what the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from askonce.trust.comparison import Comparison, compare
+from askonce.trust.lexicon import listed
 from askonce.trust.reading import analyse
 from askonce.trust.roles import exchanged
 from askonce.trust.words import exclude, excluded, form
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 NEAR = 0.65
 """From this share of common forms (Dice) on, two texts are near-copies."""
@@ -22,122 +26,25 @@ CONTAINED = 0.5
 REWORDED = 0.8
 """The same where both texts have words of their own: mostly other words for the same."""
 
-_UNITS = {
-    form(word)
-    for word in [
-        "usd",
-        "eur",
-        "gbp",
-        "inr",
-        "jpy",
-        "cny",
-        "aud",
-        "cad",
-        "chf",
-        "btc",
-        "eth",
-        "%",
-        "kg",
-        "g",
-        "lb",
-        "oz",
-        "tonne",
-        "stone",
-        "km",
-        "mi",
-        "metre",
-        "meter",
-        "cm",
-        "mm",
-        "ft",
-        "inch",
-        "yard",
-        "kb",
-        "mb",
-        "gb",
-        "tb",
-        "pb",
-        "ml",
-        "litre",
-        "gallon",
-        "pint",
-        "celsius",
-        "fahrenheit",
-        "kelvin",
-    ]
-}
-_DATES = {
-    form(word)
-    for word in [
-        "monday",
-        "tuesday",
-        "wednesday",
-        "thursday",
-        "friday",
-        "saturday",
-        "sunday",
-        "weekday",
-        "weekend",
-        "january",
-        "february",
-        "april",
-        "may",
-        "june",
-        "july",
-        "august",
-        "september",
-        "october",
-        "november",
-        "december",
-        "spring",
-        "summer",
-        "autumn",
-        "winter",
-        "today",
-        "yesterday",
-        "tomorrow",
-        "tonight",
-        "sec",
-        "min",
-        "hour",
-        "day",
-        "week",
-        "month",
-        "quarter",
-        "year",
-        "decade",
-        "century",
-        "morning",
-        "afternoon",
-        "evening",
-        "night",
-        "noon",
-        "midnight",
-        "breakfast",
-        "lunch",
-        "dinner",
-    ]
-}
-_QUANTIFIERS = frozenset(
-    [
-        "all",
-        "only",
-        "every",
-        "each",
-        "both",
-        "either",
-        "none",
-        "some",
-        "any",
-        "most",
-        "least",
-        "first",
-        "last",
-    ]
+_UNITS = frozenset(
+    map(
+        form,
+        listed("""usd eur gbp inr jpy cny aud cad chf btc eth % kg g lb oz tonne stone km
+    mi metre meter cm mm ft inch yard kb mb gb tb pb ml litre gallon pint celsius fahrenheit kelvin
+    """),
+    )
 )
-_RELATIONS = frozenset(
-    ["before", "after", "during", "over", "under", "until", "since", "except", "atleast", "atmost"]
+_DATES = frozenset(
+    map(
+        form,
+        listed("""monday tuesday wednesday thursday friday saturday sunday weekday weekend
+    january february april may june july august september october november december spring
+            summer autumn winter today yesterday tomorrow tonight sec min hour day week month quarter year decade
+    century morning afternoon evening night noon midnight breakfast lunch dinner"""),
+    )
 )
+_QUANTIFIERS = listed("all only every each both either none some any most least first last")
+_RELATIONS = listed("before after during over under until since except atleast atmost")
 
 
 def veto(question: str, cached: str) -> str | None:
@@ -164,7 +71,7 @@ def _numbers(pair: Comparison) -> bool:
     return bool(left and right) or (bool(left or right) and pair.alike >= 0.5)
 
 
-def _clash(pair: Comparison, of: set[str]) -> bool:
+def _clash(pair: Comparison, of: frozenset[str]) -> bool:
     return any(of & excluded(word) & pair.only_right for word in pair.only_left & of)
 
 

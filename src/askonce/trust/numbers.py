@@ -4,56 +4,26 @@ from __future__ import annotations
 
 from askonce.trust.tokens import Token
 
+
+def _listed(words: str) -> list[str]:
+    return words.split()
+
+
 _SMALL = {
     word: value
     for value, word in enumerate(
-        [
-            "zero",
-            "-",
-            "two",
-            "three",
-            "four",
-            "five",
-            "six",
-            "seven",
-            "eight",
-            "nine",
-            "ten",
-            "eleven",
-            "twelve",
-            "thirteen",
-            "fourteen",
-            "fifteen",
-            "sixteen",
-            "seventeen",
-            "eighteen",
-            "nineteen",
-        ]
+        _listed("""zero - two three four five six seven eight nine ten eleven twelve thirteen
+        fourteen fifteen sixteen seventeen eighteen nineteen""")
     )
 }
 _TENS = {
     word: 10 * (value + 2)
-    for value, word in enumerate(
-        ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
-    )
+    for value, word in enumerate(_listed("twenty thirty forty fifty sixty seventy eighty ninety"))
 }
 _ORDINALS = {
     word: value + 1
     for value, word in enumerate(
-        [
-            "first",
-            "-",
-            "third",
-            "fourth",
-            "fifth",
-            "sixth",
-            "seventh",
-            "eighth",
-            "ninth",
-            "tenth",
-            "eleventh",
-            "twelfth",
-        ]
+        _listed("""first - third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth""")
     )
 }
 _SCALES = {

@@ -3,279 +3,54 @@
 from __future__ import annotations
 
 OPPOSITES = """
-on off
-enable disable
-activate deactivate
-before after
-increase decrease
-buy sell
-most least
-max min
-maximum minimum
-import export
-safe unsafe
-safe dangerous
-open close
-open closed
-start stop
-start end
-begin end
-upload download
-accept decline
-approve decline
-add remove
-install uninstall
-subscribe unsubscribe
-lock unlock
-freeze unlock
-mute unmute
-follow unfollow
-hide show
-hidden visible
-connect disconnect
-login logout
-signup cancel
-checkin checkout
-attach detach
-encrypt decrypt
-compress decompress
-zip unzip
-push pull
-input output
-read write
-send get
-borrow lend
-lend repay
-give take
-give get
-win lose
-gain lose
-pass fail
-succeed fail
-success failure
-improve damage
-improve worsen
-good bad
-better worse
-best worst
-high low
-higher lower
-upper lower
-top bottom
-up down
-left right
-over under
-above below
-more less
-more fewer
-many few
-large small
-biggest smallest
-largest smallest
-highest lowest
-longest shortest
-tallest shortest
-fastest slowest
-cheapest expensive
-oldest youngest
-oldest newest
-first last
-early late
-earliest latest
-long short
-tall short
-fast slow
-hot cold
-wet dry
-rich poor
-strong weak
-thick thin
-fat thin
-hard soft
-heavy light
-light dark
-old new
-old young
-near far
-full empty
-full part
-cheap expensive
-easy difficult
-simple complex
-clean dirty
-public private
-internal external
-domestic international
-incoming outgoing
-inbound outbound
-inside outside
-indoor outdoor
-include exclude
-inclusive exclusive
-with without
-love hate
-like dislike
-friend enemy
-allow forbid
-allow ban
-allow prevent
-legal illegal
-possible impossible
-positive negative
-offensive defensive
-optimistic pessimistic
-offline online
-asc desc
-ascending descending
-horizontal vertical
-row column
-client server
-read-only writable
-mandatory optional
-required optional
-required forbidden
-temporary permanent
-single married
-single double
-single multiple
-guilty innocent
-alive dead
-present absent
-past future
-previous next
-yesterday tomorrow
-today yesterday
-today tomorrow
-tonight tomorrow
-arrive leave
-enter leave
-join leave
-leave stay
-come go
-hire fire
-employer employee
-landlord tenant
-lender borrower
-buyer seller
-teacher student
-professor student
-parent child
-adult child
-adult baby
-male female
-man woman
-boy girl
-husband wife
-brother sister
-mother father
-son daughter
-uncle aunt
-king queen
-gay straight
-gross net
-profit loss
-credit debit
-debit creditcard
-creditcard debitcard
-asset liability
-supply demand
-winner loser
-question answer
-cause effect
-advantage drawback
-benefit drawback
-benefit risk
-pro con
-same different
-similar different
-equal unequal
-true false
-correct wrong
-fresh stale
-raw cooked
-sweet sour
-smooth rough
-sharp blunt
-deep shallow
-wide narrow
-loose tight
-tighten loosen
-rise fall
-grow shrink
-expand shrink
-ascend descend
-lengthen shorten
-strengthen weaken
-create remove
-create destroy
-build destroy
-attack defend
-appear disappear
-remember forget
-save spend
-save waste
-earn spend
-deposit withdraw
-charge refund
-sick healthy
-healthy unhealthy
-ill healthy
-pregnant breastfeeding
-happy sad
-always never
-all none
-always sometimes
-only also
-only all
-everyone nobody
-atleast atmost
-first second
-asleep awake
-summer winter
-north south
-east west
-northern southern
-eastern western
-morning evening
-day night
-liquid solid
-acid alkaline
-forward backward
-forwards backwards
-inner outer
-major minor
-majority minority
-senior junior
-primary secondary
-introvert extrovert
-introverted extroverted
-optimist pessimist
-secure insecure
-powerful powerless
-useful useless
-hopeful hopeless
-careful careless
-manual automatic
-analog digital
-wired wireless
-paid free
-paid unpaid
-new used
-used unused
-married divorced
-marry divorce
-occupied vacant
-reward punish
-praise criticise
-blame praise
-agree disagree
-appoint dismiss
-insert remove
-inhale exhale
-freeze melt
-boil freeze
-float sink
+on off | enable disable | activate deactivate | before after | increase decrease | buy sell
+most least | max min | maximum minimum | import export | safe unsafe | safe dangerous | open close
+open closed | start stop | start end | begin end | upload download | accept decline
+approve decline | add remove | install uninstall | subscribe unsubscribe | lock unlock
+freeze unlock | mute unmute | follow unfollow | hide show | hidden visible | connect disconnect
+login logout | signup cancel | checkin checkout | attach detach | encrypt decrypt
+compress decompress | zip unzip | push pull | input output | read write | send get | borrow lend
+lend repay | give take | win lose | gain lose | pass fail | succeed fail
+success failure | improve damage | improve worsen | good bad | better worse | best worst
+high low | higher lower | upper lower | top bottom | up down | left right | over under
+above below | more less | more fewer | many few | large small | biggest smallest
+largest smallest | highest lowest | longest shortest | tallest shortest | fastest slowest
+cheapest expensive | oldest youngest | oldest newest | first last | early late | earliest latest
+long short | tall short | fast slow | hot cold | wet dry | rich poor | strong weak | thick thin
+fat thin | hard soft | heavy light | light dark | old new | old young | near far | full empty
+full part | cheap expensive | easy difficult | simple complex | clean dirty | public private
+internal external | domestic international | incoming outgoing | inbound outbound | inside outside
+indoor outdoor | include exclude | inclusive exclusive | with without | love hate | like dislike
+friend enemy | allow forbid | allow ban | allow prevent | legal illegal | possible impossible
+positive negative | offensive defensive | optimistic pessimistic | offline online | asc desc
+ascending descending | horizontal vertical | row column | client server | read-only writable
+mandatory optional | required optional | required forbidden | temporary permanent | single married
+single double | single multiple | guilty innocent | alive dead | present absent | past future
+previous next | yesterday tomorrow | today yesterday | today tomorrow | tonight tomorrow
+arrive leave | enter leave | join leave | leave stay | come go | hire fire | employer employee
+landlord tenant | lender borrower | buyer seller | teacher student | professor student
+parent child | adult child | adult baby | male female | man woman | boy girl | husband wife
+brother sister | mother father | son daughter | uncle aunt | king queen | gay straight | gross net
+profit loss | credit debit | debit creditcard | creditcard debitcard | asset liability
+supply demand | winner loser | question answer | cause effect | advantage drawback
+benefit drawback | benefit risk | pro con | same different | similar different | equal unequal
+true false | correct wrong | fresh stale | raw cooked | sweet sour | smooth rough | sharp blunt
+deep shallow | wide narrow | loose tight | tighten loosen | rise fall | grow shrink
+expand shrink | ascend descend | lengthen shorten | strengthen weaken | create remove
+create destroy | build destroy | attack defend | appear disappear | remember forget | save spend
+save waste | earn spend | deposit withdraw | charge refund | sick healthy | healthy unhealthy
+ill healthy | pregnant breastfeeding | happy sad | always never | all none | always sometimes
+only also | only all | everyone nobody | atleast atmost | first second | asleep awake
+summer winter | north south | east west | northern southern | eastern western | morning evening
+day night | liquid solid | acid alkaline | forward backward | forwards backwards | inner outer
+major minor | majority minority | senior junior | primary secondary | introvert extrovert
+introverted extroverted | optimist pessimist | secure insecure | powerful powerless
+useful useless | hopeful hopeless | careful careless | manual automatic | analog digital
+wired wireless | paid free | paid unpaid | new used | used unused | married divorced
+marry divorce | occupied vacant | reward punish | praise criticise | blame praise | agree disagree
+appoint dismiss | insert remove | inhale exhale | freeze melt | boil freeze | float sink
 """
+"""Pairs, parted by bars."""
 
 EXCLUSIVE = """
 monday tuesday wednesday thursday friday saturday sunday weekday weekend
@@ -310,7 +85,7 @@ chrome firefox safari edge
 facebook instagram twitter whatsapp snapchat tiktok telegram linkedin
 png jpeg jpg gif svg pdf docx xlsx csv json xml yaml
 get post put patch
-head neck shoulder arm elbow wrist hand finger thumb chest back hip leg knee ankle foot toe heel skin eye ear nose skull
+neck shoulder arm elbow wrist hand finger thumb chest hip leg knee ankle foot toe heel eye ear skull
 english french german spanish italian chinese japanese arabic russian hindi dutch korean
 home international
 intern trainee apprentice

@@ -8,29 +8,14 @@ from functools import lru_cache
 import msgspec
 
 from askonce.trust import grammar
-from askonce.trust.lexicon import CONTRACTIONS, FILLERS, PHRASES, SOFT
+from askonce.trust.lexicon import CONTRACTIONS, FILLERS, SOFT, listed
 from askonce.trust.numbers import numbered
+from askonce.trust.synonyms import PHRASES
 from askonce.trust.tokens import Token, normalised, tokens
-from askonce.trust.words import form
+from askonce.trust.words import form, groups
 
-_NEGATORS = frozenset({"not", "no", "never", "without", "neither", "nor", "except"})
-_WH = frozenset(
-    [
-        "what",
-        "where",
-        "who",
-        "when",
-        "why",
-        "how",
-        "that",
-        "there",
-        "it",
-        "he",
-        "she",
-        "here",
-        "let",
-    ]
-)
+_NEGATORS = listed("not no never without neither nor except")
+_WH = listed("what where who when why how that there it he she here let")
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -122,12 +107,12 @@ def _cut(token: Token, text: str) -> Token:
 
 def _phrase_table() -> dict[str, list[tuple[tuple[str, ...], tuple[str, ...]]]]:
     table: dict[str, list[tuple[tuple[str, ...], tuple[str, ...]]]] = {}
-    for line in PHRASES.strip().splitlines():
-        left, _, right = line.partition("=")
+    for rule in groups(PHRASES):
+        left, _, right = rule.partition("=")
         pattern = tuple(token.text for token in numbered(tokens(left)))
         table.setdefault(pattern[0], []).append((pattern, tuple(right.split())))
     for rules in table.values():
-        rules.sort(key=lambda rule: -len(rule[0]))
+        rules.sort(key=lambda each: -len(each[0]))
     return table
 
 

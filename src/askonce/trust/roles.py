@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from askonce.trust.comparison import _SOFT_FORMS, Comparison
-from askonce.trust.reading import Reading
+from askonce.trust.comparison import SOFT_FORMS, Comparison
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from askonce.trust.reading import Reading
 
 
 def exchanged(pair: Comparison) -> bool:
@@ -63,7 +67,7 @@ def _order(left: Reading, right: Reading) -> list[int]:
     return [
         places[word]
         for word in left.forms
-        if left.bag[word] == 1 and right.bag.get(word) == 1 and word not in _SOFT_FORMS
+        if left.bag[word] == 1 and right.bag.get(word) == 1 and word not in SOFT_FORMS
     ]
 
 

@@ -12,15 +12,18 @@ Kind = Literal["word", "number", "code", "operator"]
 
 _SPAN = re.compile(r"`+([^`]+)`+")
 _PIECE = re.compile(
-    r"\d{1,2}:\d{2}(?!\d)|\d+(?:[.,]\d+)*|[^\W\d_]+(?:'[^\W\d_]+)*|[$€£¥₹%]|[+*/=<>^]+|[-−–](?=\d)"
+    r"\d{1,2}:\d{2}(?!\d)|\d+(?:[.,]\d+)*|[^\W\d_]+(?:'[^\W\d_]+)*|[$€£¥₹%]|[+*/=<>^]+|[-\u2212\u2013](?=\d)"
 )
 _CODE = re.compile(
     r"\w_\w|://|^www\.|@\w|\\|::|->|\w\(\)|^[~.]{0,2}/\w|^--?[a-z]|[^\W\d_]{2}\.[a-z]|^[a-z]{1,2}(?:\+\+|#)$"
 )
 _INITIALS = re.compile(r"^(?:[^\W\d_]\.)+[^\W\d_]?$")
 _WORD = re.compile(r"^[^\W\d_]+$")
-_EDGES = "\"'.,;:!?()[]{}<>…“”‘«»¿¡*"
-_SYMBOL = re.compile(r"[^\w\s.,;:!?'\"()\[\]{}…“”‘’«»¿¡\-–—*/\\_+=<>|~^`&@#$%€£¥₹\uFE0F]")
+_EDGES = "\"'.,;:!?()[]{}<>…“”\u2018«»¿¡*"
+_MINUS = "-\u2212\u2013"
+_SYMBOL = re.compile(
+    r"[^\w\s.,;:!?'\"()\[\]{}…“”\u2018\u2019«»¿¡\-\u2013—*/\\_+=<>|~^`&@#$%€£¥₹\uFE0F]"
+)
 
 
 class Token(msgspec.Struct, frozen=True):
@@ -34,7 +37,7 @@ class Token(msgspec.Struct, frozen=True):
 
 def normalised(text: str) -> str:
     """The text in one Unicode form, with plain apostrophes and single spaces."""
-    plain = unicodedata.normalize("NFKC", text).replace("’", "'")
+    plain = unicodedata.normalize("NFKC", text).replace("\u2019", "'")
     return " ".join(plain.split())
 
 
@@ -68,7 +71,7 @@ def _chunk(chunk: str, core: str, found: list[Token], *, initial: bool) -> None:
     elif core and _CODE.search(core):
         found.append(Token(core.casefold().rstrip("/"), "code"))
     else:
-        _pieces(chunk if not core else core, found, initial=initial)
+        _pieces(core or chunk, found, initial=initial)
 
 
 def _capital(word: str, *, initial: bool) -> bool:
@@ -94,7 +97,7 @@ def _pieces(core: str, found: list[Token], *, initial: bool) -> None:
         elif piece in "$€£¥₹%":
             found.append(Token(piece))
         elif _operates(core, match, found):
-            found.append(Token(piece.replace("−", "-").replace("–", "-"), "operator"))
+            found.append(Token("-" if piece in _MINUS else piece, "operator"))
     if len(found) == start:
         found.extend(Token(symbol, "code") for symbol in _SYMBOL.findall(core))
 
@@ -105,7 +108,7 @@ def _operates(core: str, match: re.Match[str], found: list[Token]) -> bool:
     if match[0] in {"/", "*", "**"}:
         after_number = bool(found) and found[-1].kind == "number"
         return after_number and not before.isalpha() and not after.isalpha()
-    return match[0] not in "-−–" or not before
+    return match[0] not in _MINUS or not before
 
 
 def _words(piece: str, *, initial: bool) -> list[Token]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import pairwise
 
-from askonce.trust.lexicon import IRREGULAR, SYNONYMS
+from askonce.trust.lexicon import IRREGULAR
 from askonce.trust.opposites import EXCLUSIVE, OPPOSITES
+from askonce.trust.synonyms import SYNONYMS
 
 _VOWELS = frozenset("aeiouy")
 _PREFIXES = ("un", "in", "im", "ir", "il", "dis", "non", "de", "mis", "anti")
@@ -47,10 +49,15 @@ def _stripped(word: str, suffix: str) -> str:
     return bare[:-1] if bare.endswith("e") and len(bare) > 4 else bare
 
 
+def groups(table: str) -> list[str]:
+    """The groups of a table, parted by bars or ends of line."""
+    return [group for line in table.strip().splitlines() for group in line.split("|")]
+
+
 def _synonym_table() -> dict[str, str]:
     table: dict[str, str] = {}
-    for line in SYNONYMS.strip().splitlines():
-        first, *others = line.split()
+    for group in groups(SYNONYMS):
+        first, *others = group.split()
         target = table.get(stem(first), stem(first))
         for word in (first, *others):
             table.setdefault(stem(word), target)
@@ -69,8 +76,8 @@ def form(word: str) -> str:
 
 def _exclusions() -> dict[str, frozenset[str]]:
     table: dict[str, set[str]] = {}
-    for line in (*OPPOSITES.strip().splitlines(), *EXCLUSIVE.strip().splitlines()):
-        forms = [form(word) for word in line.split()]
+    for group in (*groups(OPPOSITES), *groups(EXCLUSIVE)):
+        forms = [form(word) for word in group.split()]
         for one in forms:
             table.setdefault(one, set()).update(other for other in forms if other != one)
     return {word: frozenset(others) for word, others in table.items()}
@@ -140,7 +147,7 @@ def _within(one: str, other: str, slips: int) -> bool:
 
 
 _KEYS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
-_MISTAKEN = {pair for row in _KEYS for pair in zip(row, row[1:], strict=False)} | {
+_MISTAKEN = {pair for row in _KEYS for pair in pairwise(row)} | {
     ("c", "s"), ("c", "k"), ("s", "z"),
 }  # fmt: skip
 

@@ -12,7 +12,7 @@ import msgspec
 from askonce.errors import VectorIndexError
 from askonce.ports import Neighbour
 from askonce.units import Cosine
-from askonce.vectors.partition import GRAPH_FROM, Partition
+from askonce.vectors.partition import Partition
 from askonce.vectors.rows import Added, Row, Rows, Unusable
 
 if TYPE_CHECKING:
@@ -40,7 +40,8 @@ class Limits(msgspec.Struct, frozen=True):
     """In the file, over all partitions and embedders; the oldest leave first."""
     resident: int
     """Vectors in memory; beyond it the partitions longest unused are dropped."""
-    graph_from: int = GRAPH_FROM
+    graph_from: int
+    """Vectors at which a partition gets a graph."""
 
 
 class Follower:

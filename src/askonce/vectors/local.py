@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from askonce.ports import Clock, IndexedText, Neighbour, Sink, Vector
-    from askonce.vectors.follower import Follower
     from askonce.vectors.rows import Added
 
 T = TypeVar("T")
+
+GRAPH_FROM = 10_000
+"""Vectors at which a graph begins to beat one product over all of them."""
 
 _QUEUE = 128
 _PAUSE = 0.001
@@ -31,28 +33,14 @@ _LENGTH_OFF = 1e-2
 
 
 class LocalIndex:
-    """A VectorIndex; make it with `open`.
+    """A VectorIndex; make it inside a running event loop.
 
     A lookup costs one read of the file for its candidates, so that what other processes removed is
     never returned. Graphs are built in slices after the answers.
     """
 
     def __init__(
-        self, follower: Follower, worker: Worker, *, dim: int, clock: Clock, sink: Sink
-    ) -> None:
-        """Take the index and the thread that alone touches it."""
-        self._follower = follower
-        self._worker = worker
-        self._dim = dim
-        self._clock = clock
-        self._sink = sink
-        self._settling: asyncio.Task[None] | None = None
-        self._searches = 0
-        self._entries = 0
-
-    @classmethod
-    async def open(
-        cls,
+        self,
         path: Path,
         *,
         embedder: str,
@@ -61,19 +49,30 @@ class LocalIndex:
         clock: Clock,
         sink: Sink,
         resident: int | None = None,
-    ) -> LocalIndex:
-        """Bind to one embedder's id; the file itself opens with the first call and heals.
+        graph_from: int = GRAPH_FROM,
+    ) -> None:
+        """Bind to one embedder's id; the file itself opens with the first call, and heals.
 
         resident: vectors in memory, by default half of max_entries; one partition may exceed it.
+        graph_from: vectors at which a partition gets a graph.
         """
         try:
             from askonce.vectors.follower import Follower, Limits
         except ImportError as error:
             raise MissingExtra(error.name or "numpy", "semantic") from error
-        limits = Limits(max_entries, max_entries // 2 if resident is None else resident)
-        follower = Follower(path, embedder=embedder, dim=dim, limits=limits)
-        worker = Worker("askonce-index", limit=_QUEUE)
-        return cls(follower, worker, dim=dim, clock=clock, sink=sink)
+        limits = Limits(
+            max_entries=max_entries,
+            resident=max_entries // 2 if resident is None else resident,
+            graph_from=graph_from,
+        )
+        self._follower = Follower(path, embedder=embedder, dim=dim, limits=limits)
+        self._worker = Worker("askonce-index", limit=_QUEUE)
+        self._dim = dim
+        self._clock = clock
+        self._sink = sink
+        self._settling: asyncio.Task[None] | None = None
+        self._searches = 0
+        self._entries = 0
 
     async def add(self, partition: bytes, item: IndexedText, vector: Vector) -> None:
         """Insert or replace by item.key; the oldest of all partitions leave past the bound."""

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
     from askonce.ports import Vector
 
-GRAPH_FROM = 10_000
-"""Vectors at which a graph begins to beat one product over all of them."""
-
 _MOVED_AT_ONCE = 8
 _OVERHEAD = 4
 
@@ -30,7 +27,7 @@ class Partition:
     it has read of those that were there when it began: rows are read from the newest back.
     """
 
-    def __init__(self, dim: int, *, top: int, gone: int, graph_from: int = GRAPH_FROM) -> None:
+    def __init__(self, dim: int, *, top: int, gone: int, graph_from: int) -> None:
         """Start empty, to follow what comes after top and gone, and to read back from top."""
         self.top = top
         self.gone = gone

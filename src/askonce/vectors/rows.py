@@ -145,8 +145,9 @@ class Rows:
         """The rows that are there and whole, in no order."""
         marks = ",".join("?" * len(seqs))
         found = self._db.execute(
-            "SELECT seq, partition, key, text, vector, seal, expires_at FROM items"  # noqa: S608 - only marks
-            f" WHERE seq IN ({marks})",
+            "SELECT seq, CAST(partition AS BLOB), CAST(key AS BLOB), CAST(text AS BLOB),"  # noqa: S608 - only marks
+            " CAST(vector AS BLOB), seal, CAST(expires_at AS REAL)"
+            f" FROM items WHERE seq IN ({marks})",
             seqs,
         )
         return [

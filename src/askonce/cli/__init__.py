@@ -1,0 +1,64 @@
+"""The command line: reads flags and configuration, calls one function, says how it went."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from askonce.cli.flags import make_parser, settings_of
+from askonce.errors import AskOnceError
+from askonce.settings import load_config
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+FAILED, UNUSABLE, INTERRUPTED = 1, 2, 130
+"""Exit codes: it went wrong; flags, files or settings are wrong; Ctrl-C."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit code."""
+    arguments = make_parser().parse_args(argv)
+    try:
+        if arguments.command == "doctor":
+            from askonce.cli.doctor import doctor
+
+            return doctor(
+                arguments.config, os.environ, settings_of(arguments), as_json=arguments.json
+            )
+        return _configured(arguments)
+    except AskOnceError as reason:
+        print(f"askonce: {reason}", file=sys.stderr)
+        return UNUSABLE
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _configured(arguments: argparse.Namespace) -> int:
+    """Run a command that needs a valid configuration."""
+    config = load_config(arguments.config, os.environ, settings_of(arguments))
+    match arguments.command:
+        case "serve":
+            from askonce.cli.serve import serve
+
+            return serve(config)
+        case "key":
+            from askonce.cli.key import Caller, print_keys
+
+            caller = Caller(arguments.namespace, arguments.authorization)
+            return print_keys(config, arguments.file, arguments.other, caller)
+        case "evaluate":
+            from askonce.cli.evaluate import evaluate
+
+            return evaluate(config, arguments)
+        case "stats":
+            from askonce.cli.entries import stats
+
+            return stats(config)
+        case _:
+            from askonce.cli.entries import Chosen, clear
+
+            chosen = Chosen(arguments.exact, arguments.semantic, arguments.tag, arguments.yes)
+            return clear(config, chosen)

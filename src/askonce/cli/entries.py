@@ -1,0 +1,126 @@
+"""`askonce stats` and `askonce clear`: what the cache holds, seen and removed from outside."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import urllib.request
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from askonce.cli.figures import live_table
+from askonce.clock import SystemClock
+from askonce.errors import CacheFault, ConfigError
+from askonce.ports import SupportsTags
+from askonce.wiring import Parts, open_parts
+
+if TYPE_CHECKING:
+    from askonce.config import Config
+    from askonce.events import Event
+
+PATIENCE = 2.0
+"""Seconds a running server gets to show its metrics."""
+
+
+class NoSink:
+    """A sink for commands, which show no metrics."""
+
+    def emit(self, event: Event) -> None:
+        """Let the event go."""
+
+
+class Chosen(NamedTuple):
+    """What to clear: with neither tier named, both."""
+
+    exact: bool = False
+    semantic: bool = False
+    tag: str | None = None
+    yes: bool = False
+
+
+def stats(config: Config) -> int:
+    """Print the figures of the running server, else what its files hold."""
+    page = _scrape(config)
+    print("\n".join(live_table(page) if page else asyncio.run(_held(config))))
+    return 0
+
+
+def _scrape(config: Config) -> str:
+    url = f"http://{config.server.host}:{config.server.port}/metrics"
+    try:
+        with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
+            page = str(answer.read().decode())
+    except (OSError, ValueError):
+        return ""
+    return page if "askonce_requests_total" in page else ""
+
+
+async def _held(config: Config) -> list[str]:
+    where = f"{config.server.host}:{config.server.port}"
+    lines = [f"no AskOnce runs at {where}; its files in {config.server.data_dir} hold:"]
+    parts = await open_parts(config, clock=SystemClock(), sink=NoSink())
+    try:
+        held = await parts.store.stats()
+        lines.append(f"  exact     {held.entries} entries, {held.size / 1e6:.1f} MB")
+        if parts.index is not None:
+            lines.append(f"  semantic  {await parts.index.count()} entries")
+    except CacheFault as fault:
+        lines.append(f"  they cannot be read: {fault}")
+    finally:
+        await parts.close()
+    return lines
+
+
+def clear(config: Config, chosen: Chosen) -> int:
+    """Remove entries, while the server runs or not; returns the exit code."""
+    if config.exact.store.partition(":")[0] == "memory" and not chosen.semantic:
+        raise ConfigError("the exact store is in the server's memory: restart the server instead")
+    if not (chosen.yes or _agreed(chosen)):
+        print("nothing was removed")
+        return 1
+    print(asyncio.run(_clear(config, chosen)))
+    return 0
+
+
+def _agreed(chosen: Chosen) -> bool:
+    if not sys.stdin.isatty():
+        raise ConfigError("clear asks before it removes; say --yes where nobody can answer")
+    return input(f"Remove {_named(chosen)}? [y/N] ").strip().lower() in {"y", "yes"}
+
+
+def _named(chosen: Chosen) -> str:
+    if chosen.tag is not None:
+        return f"all entries tagged {chosen.tag!r}"
+    if chosen.exact == chosen.semantic:
+        return "all entries of both tiers"
+    return f"all entries of the {'exact' if chosen.exact else 'semantic'} tier"
+
+
+async def _clear(config: Config, chosen: Chosen) -> str:
+    both = chosen.exact == chosen.semantic
+    wants_index = chosen.tag is None and config.semantic.enabled and (both or chosen.semantic)
+    semantic = msgspec.structs.replace(config.semantic, enabled=wants_index)
+    config = msgspec.structs.replace(config, semantic=semantic)
+    parts = await open_parts(config, clock=SystemClock(), sink=NoSink())
+    try:
+        return await _remove(parts, chosen, both=both)
+    except CacheFault as fault:
+        raise ConfigError(f"entries cannot be removed: {fault}") from fault
+    finally:
+        await parts.close()
+
+
+async def _remove(parts: Parts, chosen: Chosen, *, both: bool) -> str:
+    """A semantic entry is a pointer: without its exact entry it is never served."""
+    if chosen.tag is not None:
+        if not isinstance(parts.store, SupportsTags):
+            raise ConfigError("this store does not know tags")
+        return f"removed {await parts.store.delete_tag(chosen.tag)} entries"
+    removed = []
+    if both or chosen.exact:
+        removed.append(f"{await parts.store.clear()} exact")
+    if both or chosen.semantic:
+        count = await parts.index.clear() if parts.index is not None else 0
+        removed.append(f"{count} semantic")
+    return f"removed {' and '.join(removed)} entries"

@@ -1,0 +1,90 @@
+"""Commands and flags."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from askonce import __version__
+from askonce.settings import Setting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SETTINGS = {
+    "host": ("server", "host"),
+    "port": ("server", "port"),
+    "workers": ("server", "workers"),
+    "data_dir": ("server", "data_dir"),
+    "upstream": ("upstream", 0, "url"),
+}
+"""Flags that set one key of the configuration each."""
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """All commands with their flags."""
+    parser = argparse.ArgumentParser(
+        prog="askonce", description="An inference cache: a gateway that asks the model once."
+    )
+    parser.add_argument("--version", action="version", version=f"askonce {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    shared = _shared()
+    commands.add_parser("serve", parents=[shared], help="start the gateway")
+    _key(commands.add_parser("key", parents=[shared], help="print a request's exact key"))
+    doctor = commands.add_parser("doctor", parents=[shared], help="say what is wrong")
+    doctor.add_argument("--json", action="store_true", help="print findings as JSON")
+    commands.add_parser("stats", parents=[shared], help="print what the cache holds and saves")
+    _clear(commands.add_parser("clear", parents=[shared], help="remove entries"))
+    measure = "measure the semantic tier on labelled sets"
+    _evaluate(commands.add_parser("evaluate", parents=[shared], help=measure))
+    return parser
+
+
+def _shared() -> argparse.ArgumentParser:
+    shared = argparse.ArgumentParser(add_help=False)
+    group = shared.add_argument_group("configuration, over file and environment")
+    group.add_argument("--config", type=Path, metavar="FILE", help="the TOML file")
+    group.add_argument("--host", help="address to listen at")
+    group.add_argument("--port", help="port to listen at; 0 takes a free one")
+    group.add_argument("--workers", metavar="N", help="server processes")
+    group.add_argument("--data-dir", metavar="DIR", help="where databases live")
+    group.add_argument("--upstream", metavar="URL", help="the only engine to ask, up to /v1")
+    return shared
+
+
+def _key(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="a request body as JSON; - is standard input")
+    parser.add_argument("other", metavar="FILE2", nargs="?", help="another to tell it from")
+    parser.add_argument("--namespace", default="", metavar="NAME", help="as X-AskOnce-Namespace")
+    parser.add_argument(
+        "--authorization", default="", metavar="VALUE", help="the caller's Authorization header"
+    )
+
+
+def _clear(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--exact", action="store_true", help="the exact tier only")
+    parser.add_argument("--semantic", action="store_true", help="the semantic tier only")
+    parser.add_argument("--tag", metavar="NAME", help="only entries that carry the tag")
+    parser.add_argument("--yes", action="store_true", help="do not ask first")
+
+
+def _evaluate(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="sets, or folders")
+    parser.add_argument(
+        "--floor", action="append", type=float, metavar="F", help="similarity floor; repeatable"
+    )
+    parser.add_argument(
+        "--limit", type=int, default=3000, metavar="N", help="rows of each set; 0 takes all"
+    )
+    parser.add_argument("--cache", type=Path, metavar="DIR", help="keeps embeddings between runs")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+
+
+def settings_of(arguments: argparse.Namespace) -> Iterator[Setting]:
+    """The configuration that flags give."""
+    for flag, path in SETTINGS.items():
+        value = getattr(arguments, flag, None)
+        if value is not None:
+            name = f"--{flag.replace('_', '-')}"
+            yield Setting(path, value, name, text=True, alone=flag == "upstream")

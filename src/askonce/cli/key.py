@@ -1,0 +1,69 @@
+"""`askonce key`: a request's exact key, and what tells two requests apart."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from askonce.canonical.difference import differences
+from askonce.canonical.key import Scope, exact_key
+from askonce.canonical.request import Call, parse_chat
+from askonce.cli.engine import embedded_upstream
+from askonce.errors import ConfigError, RequestError
+from askonce.gateway.chat import PATH
+from askonce.gateway.routing import Upstreams
+from askonce.gateway.tenants import partitioner
+from askonce.settings import server_secret
+from askonce.wiring import open_upstream
+
+if TYPE_CHECKING:
+    from askonce.config import Config
+
+
+class Caller(NamedTuple):
+    """Whose key it is."""
+
+    namespace: str = ""
+    authorization: str = ""
+
+
+def print_keys(config: Config, file: str, other: str | None, caller: Caller) -> int:
+    """Print each file's key; with two, what differs; returns 1 when they differ, else 0."""
+    files = [file] if other is None else [file, other]
+    calls = [_read(name) for name in files]
+    for name, call in zip(files, calls, strict=True):
+        print(f"{exact_key(_scope(config, call, caller), call).hex()}  {name}")
+    if other is None:
+        return 0
+    told = differences(*calls)
+    for path in told:
+        print(f"differs: {path}")
+    print("the keys differ" if told else "the keys are equal")
+    return int(bool(told))
+
+
+def _read(name: str) -> Call:
+    try:
+        body = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+    except OSError as reason:
+        raise ConfigError(f"{name} cannot be read: {reason.strerror}") from None
+    try:
+        return parse_chat(body)
+    except RequestError as reason:
+        raise ConfigError(f"{name} is not a chat completion request: {reason}") from None
+
+
+def _scope(config: Config, call: Call, caller: Caller) -> Scope:
+    """The scope that the running gateway would give the same request."""
+    configured = config.upstream or (embedded_upstream(config, "http://127.0.0.1/v1"),)
+    upstreams = Upstreams([(each.models, open_upstream(each)) for each in configured])
+    upstream = upstreams.for_model(call.model)
+    secret = config.tenants.secret.encode() or server_secret(Path(config.server.data_dir))
+    return Scope(
+        endpoint=f"{PATH}?",
+        upstream=upstream.name,
+        revision=upstream.revision,
+        tenant=partitioner(config.tenants, secret)(caller.authorization.encode()),
+        namespace=caller.namespace,
+    )

@@ -1,0 +1,145 @@
+"""`askonce serve` starts, says what runs, answers, and ends when told."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from askonce.cli import main
+from askonce.cli.serve import banner, listen, logging_of, span
+from askonce.config import (
+    Config,
+    ExactConfig,
+    SemanticConfig,
+    ServerConfig,
+    TenantConfig,
+    UpstreamConfig,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+QUESTION = {
+    "model": "smollm2-135m-instruct",
+    "messages": [{"role": "user", "content": "Name the capital of France."}],
+    "temperature": 0,
+    "max_tokens": 16,
+}
+
+
+@contextmanager
+def serving(home: Path, *flags: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """A server in a home of its own, once it listens: its address and its process."""
+    environ = {**os.environ, "XDG_DATA_HOME": str(home), "ASKONCE_SEMANTIC__ENABLED": "false"}
+    command = [sys.executable, "-m", "askonce", "serve", "--port", "0", *flags]
+    with subprocess.Popen(
+        command, env=environ, cwd=home, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        found = re.search(r"listens at (http://\S+)/v1", line)
+        try:
+            assert found, f"{line}{process.stderr.read() if process.stderr else ''}"
+            yield found[1], process
+        finally:
+            process.kill()
+
+
+def ask(url: str, body: object = None) -> tuple[dict[str, str], Any]:
+    """Headers and JSON of one answer."""
+    data = None if body is None else json.dumps(body).encode()
+    with urllib.request.urlopen(urllib.request.Request(url, data), timeout=30) as answer:
+        return dict(answer.headers), json.load(answer)
+
+
+@pytest.mark.slow
+def test_the_embedded_model_is_asked_once(tmp_path: Path) -> None:
+    """With nothing configured a question is computed, then comes from the cache; TERM ends all."""
+    with serving(tmp_path) as (url, process):
+        marks = [ask(f"{url}/v1/chat/completions", QUESTION)[0]["x-cache"] for _ in range(2)]
+        models = ask(f"{url}/v1/models")[1]["data"]
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 0
+    assert marks == ["MISS", "HIT"]
+    assert models[0]["id"] == "smollm2-135m-instruct"
+
+
+@pytest.mark.slow
+def test_several_workers_serve_one_address(tmp_path: Path) -> None:
+    """Two workers start, answer, share their figures and end when interrupted."""
+    flags = ("--workers", "2", "--upstream", "http://127.0.0.1:1/v1")
+    with serving(tmp_path, *flags) as (url, process):
+        assert ask(f"{url}/readyz")[1]["status"] == "ready"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 0
+
+
+def test_a_taken_port_is_told(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A port that is taken gives one plain line that names the holder, and exit code 2."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    with listen("127.0.0.1", 0) as sock:
+        port = str(sock.getsockname()[1])
+        assert main(["serve", "--port", port]) == 2
+    line = f"askonce: port {port} is taken by "
+    assert capsys.readouterr().err.startswith(line)
+
+
+def test_an_address_of_another_machine_is_told(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """An address that is not this machine's gives one plain line."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["serve", "--host", "192.0.2.1"]) == 2
+    assert "cannot listen at 192.0.2.1:8400" in capsys.readouterr().err
+
+
+def test_the_banner_tells_what_runs_and_no_secret() -> None:
+    """Address, upstreams, tiers, sharing and data are told; keys are not."""
+    config = Config(
+        server=ServerConfig(host="::1", port=5, data_dir="/d"),
+        upstream=(
+            UpstreamConfig(url="http://a/v1", api_key="hunter2"),
+            UpstreamConfig(url="http://b/v1", name="b", models=("x*", "y")),
+        ),
+        exact=ExactConfig(enabled=False),
+        semantic=SemanticConfig(ttl=90.0),
+        tenants=TenantConfig(scope="shared"),
+    )
+    lines = list(banner(config))
+    assert lines[0].endswith("listens at http://[::1]:5/v1")
+    assert lines[1:] == [
+        "  upstream  http://a/v1",
+        "  upstream  b at http://b/v1 for x*, y",
+        "  exact     off",
+        "  semantic  on, for 90 s, from similarity 0.97",
+        "  tenants   all share answers",
+        "  data      /d",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(86400.0, "1 d"), (7200.0, "2 h"), (60.0, "1 min"), (61.5, "61.5 s")]
+)
+def test_a_life_is_said_as_people_do(seconds: float, said: str) -> None:
+    """Whole units are used where they fit."""
+    assert span(seconds) == said
+
+
+def test_requests_are_logged_where_asked_for() -> None:
+    """The access log is off by default."""
+    assert logging_of(Config())["loggers"]["askonce.access"]["level"] == "WARNING"
+    on = Config(server=ServerConfig(access_log=True))
+    assert logging_of(on)["loggers"]["askonce.access"]["level"] == "INFO"

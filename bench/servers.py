@@ -113,7 +113,8 @@ def running(
     path: str = "",
 ) -> Iterator[Server]:
     """A server process, from the moment it listens (or answers `path` with 200) to its end."""
-    child = spawn(argv, core, environ, stdin=subprocess.DEVNULL)
+    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
+    child = spawn(argv, core, environ, **quiet)
     try:
         _await_server(child, port, path)
         yield Server(port, child.pid)

@@ -21,8 +21,11 @@ class ServerConfig(Section, frozen=True):
     """`[server]`: where AskOnce listens and what it accepts."""
 
     host: str = "127.0.0.1"
+    """Address to listen at."""
     port: Annotated[int, Meta(ge=0, le=65535)] = 8400
+    """Port to listen at; 0 takes a free one."""
     workers: Count = 1
+    """Server processes, which share one store and one index."""
     max_body_bytes: Count = 32 * 1024 * 1024
     """A larger request body is answered with 413."""
     data_dir: str = ""
@@ -43,12 +46,15 @@ class UpstreamConfig(Section, frozen=True):
     api_key: str = ""
     """Sent as the bearer token instead of the caller's credential; empty passes the caller's on."""
     revision: str = ""
+    """Label of the model revision behind it, part of the key; a new one makes old answers miss."""
     connect_timeout: Positive = 5.0
+    """Seconds to connect."""
     first_byte_timeout: Positive = 600.0
     """Seconds from the request sent to status and headers."""
     idle_timeout: Positive = 120.0
     """Seconds between two pieces of a body."""
     max_connections: Count = 1000
+    """Bound of connections, for each worker."""
     ask_usage: bool = True
     """Ask for usage in streams (`stream_options.include_usage`), so that a hit can replay it."""
 
@@ -57,25 +63,32 @@ class ExactConfig(Section, frozen=True):
     """`[exact]`: tier 2."""
 
     enabled: bool = True
+    """Whether the same request is answered from the cache."""
     store: str = "sqlite"
     """`sqlite` (in data_dir), `sqlite:///path`, or `memory`."""
     ttl: Positive = 3600.0
+    """Seconds an answer lives, unless its caller asks otherwise."""
     key_headers: tuple[str, ...] = ("openai-organization", "openai-project", "openai-beta")
     """Request headers that can change an answer and so are part of the key."""
     deadline: Positive = 0.005
+    """Seconds a lookup may take; past it the step is skipped."""
     memory_bytes: Size = 64 * 1024 * 1024
     """Bound of the in-process LRU, for each worker."""
     disk_bytes: Size = 1024 * 1024 * 1024
     """Bound of the store's values."""
     max_entry_bytes: Count = 4 * 1024 * 1024
+    """A larger answer is not stored."""
 
 
 class SemanticConfig(Section, frozen=True):
     """`[semantic]`: tier 3."""
 
     enabled: bool = True
+    """Whether the same question in other words is answered from the cache."""
     ttl: Positive = 86400.0
+    """Seconds an answer may be found by meaning."""
     deadline: Positive = 0.050
+    """Seconds a lookup may take, embedding included; past it the step is skipped."""
     floor: Unit = 0.97
     """Least cosine similarity at which a candidate is looked at."""
     neighbours: Count = 5
@@ -89,6 +102,7 @@ class SemanticConfig(Section, frozen=True):
     mode: Literal["accurate", "fast"] = "accurate"
     """`fast` uses a dynamic int8 file: half the time, cosines up to 0.013 off, its own index."""
     threads: Count = 1
+    """Threads of the embedder, for each worker."""
     queue: Count = 8
     """Texts that may wait for the embedder; past it the tier is skipped."""
     max_entries: Count = 200_000
@@ -99,6 +113,7 @@ class TenantConfig(Section, frozen=True):
     """`[tenants]`: who shares answers with whom."""
 
     scope: Literal["credential", "shared"] = "credential"
+    """`credential`: who shows the same credential; `shared`: all."""
     secret: str = ""
     """Keys the hash of credentials; empty means one generated once in data_dir."""
 
@@ -128,7 +143,9 @@ class ControlConfig(Section, frozen=True):
         "tags",
         "semantic",
     )
+    """What callers may use; another is ignored."""
     max_ttl: Positive = 7 * 86400.0
+    """Longest life in seconds that a caller may ask for."""
     debug: bool = False
     """Also tell scores and keys in response headers."""
 
@@ -148,7 +165,9 @@ class EngineConfig(Section, frozen=True):
     model: str = ""
     """Path of a GGUF file; empty means the installed package's."""
     threads: Count = 1
+    """Threads of the model."""
     context: Count = 4096
+    """Tokens of context, shared by the requests under way."""
 
 
 class Config(Section, frozen=True):

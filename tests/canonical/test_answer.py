@@ -1,8 +1,7 @@
-"""Whole and streamed answers."""
+"""Whole answers, and their delivery whole and streamed."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 from typing import TYPE_CHECKING
 
@@ -11,11 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openai.lib.streaming.chat import ChatCompletionStreamState
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
+from tests.canonical.completions import (
+    CALLS,
+    DONE,
+    LOGPROBS,
+    USAGE,
+    choice,
+    completion,
+    datas,
+    read,
+    reread,
+    value,
+)
 
 from askonce.canonical.answer import (
-    Answer,
     StreamReader,
-    facts,
     read_completion,
     render_completion,
     render_stream,
@@ -25,87 +34,6 @@ from askonce.errors import AnswerUnusable
 
 if TYPE_CHECKING:
     from askonce.canonical.value import Json
-
-USAGE = {
-    "prompt_tokens": 9,
-    "completion_tokens": 12,
-    "total_tokens": 21,
-    "prompt_tokens_details": {"cached_tokens": 0},
-    "completion_tokens_details": {"reasoning_tokens": 4},
-}
-CALLS = [
-    {"id": "call_a", "type": "function", "function": {"name": "f", "arguments": '{"q":"é"}'}},
-    {"id": "call_b", "type": "function", "function": {"name": "g", "arguments": "{}"}},
-]
-LOGPROBS: Json = {
-    "content": [
-        {"token": "Hi", "logprob": -0.25, "bytes": [72, 105], "top_logprobs": []},
-        {"token": "!", "logprob": -1.5, "bytes": None, "top_logprobs": []},
-    ],
-    "refusal": None,
-}
-
-
-def completion(*choices: dict[str, Json], **members: Json) -> dict[str, Json]:
-    """A whole completion as an engine sends it."""
-    return {
-        "id": "chatcmpl-123",
-        "object": "chat.completion",
-        "created": 1700000000,
-        "model": "m",
-        "choices": list(choices or [choice("Hi!")]),
-        "usage": USAGE,
-        **members,
-    }
-
-
-def choice(content: str | None, index: int = 0, **members: Json) -> dict[str, Json]:
-    """One choice; members named after a choice's own go there, others into the message."""
-    own = {"finish_reason": "stop", "logprobs": None}
-    outer = {name: members.pop(name, value) for name, value in own.items()}
-    outer |= {name: members.pop(name) for name in ("stop_reason", "token_ids") if name in members}
-    return {
-        "index": index,
-        "message": {"role": "assistant", "content": content, **members},
-        **outer,
-    }
-
-
-def read(whole: Json) -> Answer:
-    """The answer in a completion."""
-    return read_completion(json.dumps(whole).encode())
-
-
-def datas(stream: bytes) -> list[bytes]:
-    """The data of each event of a stream."""
-    splitter = EventSplitter()
-    events = splitter.feed(stream)
-    assert splitter.tail == b""
-    return [data for event in events if (data := data_of(event)) is not None]
-
-
-def reread(*chunks: bytes) -> Answer:
-    """The answer that these events carry."""
-    reader = StreamReader()
-    for chunk in chunks:
-        reader.feed(chunk)
-    return reader.finish()
-
-
-def value(answer: Answer) -> Json:
-    """The members of an answer."""
-    return json.loads(b"{" + answer.rest)
-
-
-def chunk(delta: Json, index: int = 0, finish: str | None = None, **members: Json) -> bytes:
-    """One chunk of a stream with one choice."""
-    one = {"index": index, "delta": delta, "finish_reason": finish, **members}
-    head = {"id": "chatcmpl-9", "object": "chat.completion.chunk", "created": 5, "model": "m"}
-    return json.dumps({**head, "choices": [one]}).encode()
-
-
-DONE = b"[DONE]"
-FINISH = chunk({}, finish="stop")
 
 COMPLETIONS = [
     completion(),
@@ -273,157 +201,6 @@ def test_what_is_no_whole_completion_is_unusable(body: bytes, reason: str) -> No
     assert caught.value.reason == reason
 
 
-def test_a_stream_in_small_pieces() -> None:
-    """Deltas of all kinds are put together, and the usage chunk is told apart."""
-    reader = StreamReader()
-    chunks = [
-        chunk({"role": "assistant", "content": "", "refusal": None}),
-        chunk({"reasoning_content": "H"}),
-        chunk({"reasoning_content": "m"}),
-        chunk({"content": "Hi"}, logprobs={"content": LOGPROBS["content"][:1], "refusal": None}),
-        chunk({"role": "assistant", "content": "!"}, logprobs={"content": LOGPROBS["content"][1:]}),
-        chunk({"tool_calls": [{"index": 1, **CALLS[1]}]}),
-        chunk({"tool_calls": [{"index": 0, **CALLS[0]}]}),
-        chunk({"content": None}, finish="tool_calls", stop_reason=None),
-    ]
-    assert [reader.feed(each) for each in chunks] == [False] * len(chunks)
-    usage: Json = {"id": "chatcmpl-9", "choices": [], "usage": USAGE, "system_fingerprint": None}
-    assert reader.feed(json.dumps(usage).encode())
-    assert not reader.feed(DONE)
-    answer = reader.finish()
-    assert value(answer) == {
-        "object": "chat.completion",
-        "model": "m",
-        "choices": [
-            {
-                "index": 0,
-                "message": {
-                    "role": "assistant",
-                    "content": "Hi!",
-                    "refusal": None,
-                    "reasoning_content": "Hm",
-                    "tool_calls": CALLS,
-                },
-                "finish_reason": "tool_calls",
-                "logprobs": LOGPROBS,
-                "stop_reason": None,
-            }
-        ],
-        "system_fingerprint": None,
-        "usage": USAGE,
-    }
-    assert (answer.id_prefix, answer.completion_tokens) == ("chatcmpl-", 12)
-
-
-def test_a_bare_stream_gives_a_valid_completion() -> None:
-    """Role, content and usage may never be said; chunks may lack delta, index and choices."""
-    bare = b'{"id":"x","choices":[{"finish_reason":"stop"}],"model":"m"}'
-    filters = b'{"choices":[],"prompt_filter_results":[]}'
-    whole = value(reread(filters, bare, DONE))
-    assert whole["choices"] == [
-        {
-            "index": 0,
-            "message": {"role": "assistant", "content": None},
-            "finish_reason": "stop",
-        }
-    ]
-    assert whole["prompt_filter_results"] == []
-    assert "usage" not in whole
-    assert not StreamReader().feed(filters)
-
-
-@pytest.mark.parametrize(
-    ("roles", "role"), [([None], "assistant"), ([None, "model", "model"], "model")]
-)
-def test_role_is_the_engines(roles: list[Json], role: str) -> None:
-    """A role that was said is kept, one that never was is the assistant's."""
-    whole = value(reread(*(chunk({"role": each}) for each in roles), FINISH, b" [DONE]"))
-    assert whole["choices"][0]["message"] == {"role": role, "content": None}
-
-
-def test_an_answer_that_only_just_decoded_still_fails_in_order() -> None:
-    """Nesting beyond what can be encoded again is a reason, not a crash."""
-    reader = StreamReader()
-    deep: Json = None
-    for _ in range(200_000):
-        deep = {"x": deep}
-    reader.feed(FINISH)
-    reader.feed(DONE)
-    reader._top["deep"] = deep
-    with pytest.raises(AnswerUnusable, match="garbage"):
-        reader.finish()
-
-
-def test_usage_in_every_chunk_counts_last() -> None:
-    """Running usage is overwritten, null never overwrites."""
-    running = json.dumps({**json.loads(FINISH), "usage": {"prompt_tokens": 1}}).encode()
-    last = json.dumps({**json.loads(FINISH), "usage": {"prompt_tokens": 2}}).encode()
-    null = json.dumps({**json.loads(FINISH), "usage": None}).encode()
-    assert reread(running, last, null, DONE).prompt_tokens == 2
-
-
-def test_calls_without_a_number_are_whole() -> None:
-    """Some engines send each call at once and do not number it."""
-    chunks = [chunk({"tool_calls": [call]}) for call in CALLS]
-    whole = value(reread(*chunks, chunk({"tool_calls": ["odd"]}), FINISH, DONE))
-    assert whole["choices"][0]["message"]["tool_calls"] == [*CALLS, "odd"]
-
-
-def test_calls_that_are_no_list_are_kept() -> None:
-    """What nobody knows goes through untouched."""
-    odd = completion(choice("x", tool_calls={"a": "b"}))
-    answer = read(odd)
-    stream = datas(render_stream(answer, answer_id="c", created=1, usage=True))
-    assert value(reread(*stream)) == value(answer)
-
-
-@pytest.mark.parametrize(
-    ("chunks", "reason"),
-    [
-        ([], "incomplete"),
-        ([FINISH], "incomplete"),
-        ([DONE], "no_choices"),
-        ([b'{"choices":[],"usage":{}}', DONE], "no_choices"),
-        ([chunk({"content": "x"}), DONE], "incomplete"),
-        ([FINISH, chunk({"content": "x"}, index=1), DONE], "incomplete"),
-        ([FINISH, b"nope", DONE], "garbage"),
-        ([FINISH, b"\xff", DONE], "garbage"),
-        ([FINISH, b"[" * 100_000, DONE], "garbage"),
-        ([FINISH, b"[]", DONE], "garbage"),
-        ([FINISH, b"{}", DONE], "garbage"),
-        ([FINISH, b'{"choices":null}', DONE], "garbage"),
-        ([b'{"choices":[5]}', FINISH, DONE], "garbage"),
-        ([b'{"choices":[{"index":"0"}]}', FINISH, DONE], "garbage"),
-        ([b'{"choices":[{"index":true}]}', FINISH, DONE], "garbage"),
-        ([b'{"choices":[{"delta":"x"}]}', FINISH, DONE], "garbage"),
-        ([b'{"choices":[{"message":{}}]}', FINISH, DONE], "garbage"),
-        ([FINISH, DONE, FINISH], "garbage"),
-        ([b'{"error":{"message":"x"}}', FINISH, DONE], "error_in_stream"),
-        ([b'{"error":"x"}', b"nope", DONE], "error_in_stream"),
-        ([chunk({"content": "x"}), chunk({"content": 5}), FINISH, DONE], "contradiction"),
-        ([chunk({}, finish="stop"), chunk({}, message={}), DONE], "garbage"),
-    ],
-)
-def test_what_is_no_whole_stream_is_unusable(chunks: list[bytes], reason: str) -> None:
-    """Garbage is remembered, never raised, and the first fault is the reason."""
-    reader = StreamReader()
-    for each in chunks:
-        assert not reader.feed(each) or b"usage" in each
-    with pytest.raises(AnswerUnusable) as caught:
-        reader.finish()
-    assert caught.value.reason == reason
-
-
-@given(st.lists(st.binary(max_size=30) | st.sampled_from([FINISH, DONE, b"{}"]), max_size=4))
-def test_no_bytes_make_the_reader_raise(chunks: list[bytes]) -> None:
-    """Whatever comes is answered at the end, by an answer or a reason."""
-    reader = StreamReader()
-    for each in chunks:
-        reader.feed(each)
-    with contextlib.suppress(AnswerUnusable):
-        assert value(reader.finish())["choices"]
-
-
 TEXTS = st.text(max_size=12)
 SCALARS = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | TEXTS
 UNKNOWN = st.dictionaries(
@@ -487,86 +264,3 @@ def test_any_answer_survives_streaming(choices: Json, unknown: Json, size: int) 
         for event in splitter.feed(stream[start : start + size]):
             reader.feed(data_of(event) or b"")
     assert value(reader.finish()) == value(answer)
-
-
-@given(st.lists(TEXTS, min_size=1), st.lists(TEXTS, min_size=1))
-def test_pieces_of_text_and_arguments_join(texts: list[str], arguments: list[str]) -> None:
-    """However finely an engine streams, the answer is the concatenation."""
-    chunks = [chunk({"content": text}) for text in texts]
-    for each in arguments:
-        function = {"arguments": each}
-        chunks.append(chunk({"tool_calls": [{"index": 0, "function": function}]}))
-    message = value(reread(*chunks, FINISH, DONE))["choices"][0]["message"]
-    assert message["content"] == "".join(texts)
-    assert message["tool_calls"][0]["function"]["arguments"] == "".join(arguments)
-
-
-def test_facts_of_a_plain_answer() -> None:
-    """Text, reasons and size are told."""
-    answer = read(completion(choice("a"), choice("b", 1, finish_reason="length")))
-    told = facts(answer)
-    assert told.finish_reasons == ("stop", "length")
-    assert told.texts == ("a", "b")
-    assert (told.has_text, told.has_tool_calls, told.has_empty_choice) == (True, False, False)
-    assert told.size == len(answer.rest)
-
-
-@pytest.mark.parametrize(
-    ("one", "found"),
-    [
-        (choice("a"), "text"),
-        (choice(None), "empty"),
-        (choice(" \n"), "empty"),
-        (choice("", reasoning_content="Hm"), "empty"),
-        (choice(None, tool_calls=CALLS), "calls"),
-        (choice(None, tool_calls=[]), "empty"),
-        (choice(None, tool_calls=None, refusal="No."), "text"),
-        (choice(None, audio={"id": "a"}), "text"),
-        (choice(None, function_call=CALLS[0]["function"]), "calls"),
-        ({"message": {"content": [{"type": "text"}]}, "finish_reason": "stop"}, "text"),
-    ],
-)
-def test_facts_tell_text_from_calls_and_nothing(one: Json, found: str) -> None:
-    """A choice speaks, calls, or is empty."""
-    told = facts(read(completion(one)))
-    assert told.has_text == (found == "text")
-    assert told.has_tool_calls == (found == "calls")
-    assert told.has_empty_choice == (found == "empty")
-    assert not told.bad_tool_json
-
-
-def test_one_empty_choice_among_full_ones_is_noticed() -> None:
-    """All choices are looked at."""
-    assert facts(read(completion(choice("a"), choice("", 1)))).has_empty_choice
-
-
-@pytest.mark.parametrize(
-    "calls",
-    [
-        [{"function": {"name": "f", "arguments": "{"}}],
-        [{"function": {"name": "f", "arguments": ""}}],
-        [{"function": {"name": "f", "arguments": "[]"}}],
-        [{"function": {"name": "f", "arguments": {}}}],
-        [{"function": {"name": "f", "arguments": "[" * 100_000}}],
-        [{"function": {"name": "f"}}],
-        [{"function": None}],
-        [CALLS[0], {"function": {"arguments": "nope"}}],
-        ["f"],
-        "f",
-    ],
-)
-def test_arguments_that_are_no_object_are_noticed(calls: Json) -> None:
-    """Only the text of a JSON object is sound; every call is looked at."""
-    assert facts(read(completion(choice(None, tool_calls=calls)))).bad_tool_json
-
-
-def test_an_old_style_call_is_looked_at_too() -> None:
-    """`function_call` is a call like others."""
-    told = facts(read(completion(choice(None, function_call={"name": "f", "arguments": "{"}))))
-    assert (told.has_tool_calls, told.bad_tool_json) == (True, True)
-
-
-def test_a_custom_call_has_no_arguments() -> None:
-    """Calls of another kind carry free text."""
-    custom = {"id": "a", "type": "custom", "custom": {"name": "f", "input": "{"}}
-    assert not facts(read(completion(choice(None, tool_calls=[custom])))).bad_tool_json

@@ -54,6 +54,21 @@ async def test_a_hang_up_cancels_the_block() -> None:
     assert line.listening == 0
 
 
+async def test_the_watch_may_begin_before_the_block() -> None:
+    """Calling `watch` on the guard outside of its block is enough."""
+    line = Line()
+    guard = WhileConnected(line.receive, delay=0)
+    guard.watch()
+    line.gone.set()
+
+    async def wait() -> None:
+        async with guard:
+            await asyncio.Event().wait()
+
+    with pytest.raises(ClientGone):
+        await wait()
+
+
 async def test_a_quick_block_never_listens() -> None:
     """A block that ends before the delay costs no task."""
     line = Line()

@@ -97,18 +97,14 @@ async def test_head_and_bodiless_answers_pass(stage: Stage) -> None:
 
 
 async def test_events_arrive_as_they_are_sent(stage: Stage) -> None:
-    """The first event of a stream is here while the engine still holds the second."""
-    reply = Reply(
-        headers=(EVENTS,), pieces=(b"data: 1\n\n", b"data: 2\n\n"), framing="chunked", pause=0.2
-    )
+    """The first event of a stream is here though the engine never sends the second."""
+    event = b"data: 1\n\n"
+    reply = Reply(headers=(EVENTS,), pieces=(event,), framing="chunked", fault="hang_inside")
     async with stage(FakeEngine(reply)) as here:
         caller = await here.caller()
         await caller.send(b"GET /v1/x HTTP/1.1\r\nhost: g\r\n\r\n")
         await caller.head()
-        started = asyncio.get_running_loop().time()
-        first = await caller.chunk()
-        assert asyncio.get_running_loop().time() - started < 0.15
-        assert [first, await caller.chunk(), await caller.chunk()] == [*reply.pieces, b""]
+        assert await caller.chunk() == event
 
 
 @pytest.mark.parametrize("framing", ["length", "chunked"])
@@ -139,8 +135,8 @@ async def test_big_downloads_do_not_pile_up(stage: Stage) -> None:
         caller = await here.caller()
         await caller.send(b"GET /v1/x HTTP/1.1\r\nhost: g\r\n\r\n")
         await caller.head()
-        await asyncio.sleep(0.1)
-        assert here.engine.connections == 1
+        await asyncio.sleep(0.2)
+        assert here.engine.written < 30_000_000
         size = 0
         while chunk := await caller.chunk():
             size += len(chunk)

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.anyio
 async def until(condition: Callable[[], object]) -> None:
     """Wait for real sockets to catch up."""
     async with asyncio.timeout(2):
-        while not condition():  # noqa: ASYNC110 - what happens in sockets sets no event
+        while not condition():
             await asyncio.sleep(0.005)
 
 

@@ -49,6 +49,7 @@ def key(number: int) -> bytes:
 def held_rightly(path: Path) -> bool:
     """Whether the running totals in the file are what the entries add up to."""
     with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("BEGIN")
         held = connection.execute("SELECT entries, size, cost FROM held").fetchone()
         counted = connection.execute(
             "SELECT count(*), coalesce(sum(size), 0), coalesce(sum(cost), 0) FROM entry"

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 KILLS = 200
+KILLS_IN_COMPANY = 20
 
 SCRIPT = Path(sqlite_child.__file__)
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -57,6 +58,26 @@ def test_a_kill_at_any_moment_harms_nothing(path: Path) -> None:
             assert held_rightly(path)
             assert folder_size(path) < FOLDER_BOUND
     assert found > 0
+    assert set_aside(path) == []
+
+
+@pytest.mark.timeout(120)
+def test_a_kill_harms_no_one_who_goes_on(path: Path) -> None:
+    """Killed beside a process that writes on: its values, its totals and its file stay right."""
+    chance = random.Random(5)
+    with nursery(path) as ask, nursery(path) as ask_other:
+        other = int(ask_other("1000"))
+        for kill in range(KILLS_IN_COMPANY):
+            child = int(ask(str(kill)))
+            time.sleep(chance.uniform(0.0, 0.12))
+            os.kill(child, signal.SIGKILL)
+            assert ask(None) == "ended"
+            asyncio.run(read_all(path))
+            assert held_rightly(path)
+        os.kill(other, signal.SIGKILL)
+        assert ask_other(None) == "ended"
+    assert asyncio.run(check(path)) > 0
+    assert folder_size(path) < FOLDER_BOUND
     assert set_aside(path) == []
 
 
@@ -94,11 +115,19 @@ class Ask:
 
 
 async def check(path: Path) -> int:
-    """Open the store, read every key, put one; returns how many values there were."""
+    """Read every key, put one; returns how many values there were."""
+    found = await read_all(path)
     store = open_at(path, BOUND)
-    values = [(key_of(number), await store.get(key_of(number))) for number in range(KEYS)]
     await store.put(b"alive", b"yes", ttl=HOUR)
     assert await store.get(b"alive") == b"yes"
+    await store.close()
+    return found
+
+
+async def read_all(path: Path) -> int:
+    """Open the store and read every key; returns how many values there were."""
+    store = open_at(path, BOUND)
+    values = [(key_of(number), await store.get(key_of(number))) for number in range(KEYS)]
     await store.close()
     assert all(value is None or is_right(wanted, value) for wanted, value in values)
     return sum(value is not None for _, value in values)

@@ -237,6 +237,22 @@ async def test_a_write_that_is_refused_leaves_reads_alone(path: Path) -> None:
         assert await store.get(b"k") == b"w"
 
 
+@pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may write everything")
+async def test_heals_when_its_file_may_be_written_again(path: Path) -> None:
+    """A file that is read-only for a time fails puts and serves gets; then all is well."""
+    async with opened(path) as store:
+        await store.put(b"k", b"v", ttl=HOUR)
+    path.chmod(0o400)
+    async with opened(path) as store:
+        with pytest.raises(StoreError, match="readonly"):
+            await store.put(b"k", b"w", ttl=HOUR)
+        assert await store.get(b"k") == b"v"
+    path.chmod(0o600)
+    async with opened(path) as store:
+        await store.put(b"k", b"w", ttl=HOUR)
+        assert await store.get(b"k") == b"w"
+
+
 async def test_sheds_when_too_many_wait(path: Path) -> None:
     """Calls past the queue's bound raise StoreError at once and harm no other."""
     store = SqliteStore(path, clock=FakeClock(), sink=RecordingSink(), max_bytes=64 * MIB, queue=2)

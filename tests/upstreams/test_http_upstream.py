@@ -181,7 +181,7 @@ async def test_cancelling_lets_go_of_the_connection() -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
         async with asyncio.timeout(1):
-            while not engine.abandoned:  # noqa: ASYNC110 - what happens in sockets sets no event
+            while not engine.abandoned:
                 await asyncio.sleep(0.005)
 
 

@@ -173,6 +173,37 @@ async def test_a_graph_finds_what_a_scan_finds(
     assert index.statistics()["resident_vectors"] < 300
 
 
+async def test_a_worn_graph_is_replaced(make: Callable[..., LocalIndex], clock: FakeClock) -> None:
+    """While the oldest keep leaving, every live vector stays its own nearest, in bounded memory."""
+    index = make(graph_from=50, max_entries=100)
+    vectors = scattered(600)
+    for number, vector in enumerate(vectors):
+        await index.add(HERE, item(str(number), clock), vector)
+        assert await names(index, vector, k=1) == [str(number)]
+        if number % 50 == 0:
+            await index.settled()
+    await index.settled()
+    for number in range(500, 600):
+        assert await names(index, vectors[number], k=1) == [str(number)]
+    assert index.statistics()["resident_vectors"] < 300
+
+
+async def test_a_question_renewed_many_times_is_found(
+    make: Callable[..., LocalIndex], clock: FakeClock
+) -> None:
+    """Its dead twins in the graph, all equally near, do not hide the living one."""
+    index = make(graph_from=50)
+    for number, vector in enumerate(scattered(400)):
+        await index.add(HERE, item(str(number), clock), vector)
+    await index.search(HERE, unit(DIM, 1.0), k=1)
+    await index.settled()
+    for _ in range(100):
+        await index.add(HERE, item("hot", clock), unit(DIM, 1.0))
+        assert await names(index, unit(DIM, 1.0), k=1) == ["hot"]
+        await index.settled()
+    assert await names(index, unit(DIM, 1.0), k=1) == ["hot"]
+
+
 async def test_the_oldest_leave_first(
     make: Callable[..., LocalIndex], clock: FakeClock, sink: RecordingSink
 ) -> None:
@@ -459,9 +490,7 @@ async def test_a_kill_at_any_moment_leaves_a_good_index(
     """Killed 20 times while adding: all starts work, what was said to be there is there."""
     for start in range(20):
         writer = write(path, start, 10**9)
-        said = await asyncio.to_thread(read_some, writer, 20 + 7 * start)
-        writer.send_signal(signal.SIGKILL)
-        await asyncio.to_thread(writer.communicate)
+        said = await asyncio.to_thread(kill_after, writer, 20 + 7 * start)
         index = make(max_entries=50)
         found = await names(index, turned(said), k=1)
         assert found == [str(said % 97)]
@@ -480,10 +509,11 @@ def turned(number: int) -> Vector:
     return unit(DIM, math.cos(angle), math.sin(angle))
 
 
-def read_some(writer: subprocess.Popen[str], lines: int) -> int:
-    """The last of that many numbers."""
-    assert writer.stdout is not None
-    last = -1
-    for _ in range(lines):
-        last = int(writer.stdout.readline())
-    return last
+def kill_after(writer: subprocess.Popen[str], lines: int) -> int:
+    """Kill the process once it has said so many numbers; returns the last it said."""
+    with writer:
+        assert writer.stdout is not None
+        said = [writer.stdout.readline() for _ in range(lines)]
+        writer.send_signal(signal.SIGKILL)
+        said += writer.stdout.readlines()
+    return int(said[-1])

@@ -14,6 +14,9 @@ from askonce.clock import SystemClock
 from askonce.errors import MissingExtra
 
 if TYPE_CHECKING:
+    from askonce.lab.evaluate import Report
+
+if TYPE_CHECKING:
     import argparse
 
     from askonce.config import Config
@@ -30,7 +33,7 @@ def evaluate(config: Config, arguments: argparse.Namespace) -> int:
     return 0
 
 
-async def _measured(config: Config, arguments: argparse.Namespace) -> msgspec.Struct:
+async def _measured(config: Config, arguments: argparse.Namespace) -> Report:
     from askonce.embedders.onnx import OnnxEmbedder
     from askonce.lab import evaluate as lab
 

@@ -39,9 +39,8 @@ class WhileConnected:
 
     def watch(self) -> None:
         """Begin to look for the hang-up; the request body must have been read whole."""
-        if self._guarded is not None and self._timer is None:
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(self._delay, self._start)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self._delay, self._start)
 
     def hang_up(self) -> None:
         """Tell that the caller is gone."""

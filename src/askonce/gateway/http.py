@@ -60,9 +60,13 @@ def forwarded(headers: Headers, *, without: Iterable[bytes] = ()) -> list[tuple[
     return [pair for pair in headers if pair[0] not in dropped and not pair[0].startswith(_OWN)]
 
 
+_SERVER_TELLS = HOP_BY_HOP | {b"date"}
+"""The server in front tells these itself."""
+
+
 def returned(headers: Headers, *, without: Iterable[bytes] = ()) -> list[tuple[bytes, bytes]]:
     """The response headers of an upstream that a caller may see, in order."""
-    dropped = _dropped(headers, HOP_BY_HOP, without)
+    dropped = _dropped(headers, _SERVER_TELLS, without)
     return [
         pair for pair in headers if pair[0] not in dropped and not pair[0].startswith(b"proxy-")
     ]
@@ -147,6 +151,13 @@ async def send_json(
     await send_response(send, status, [*own, *headers], body)
 
 
+async def start_stream(send: Send, status: int, headers: Headers) -> None:
+    """Status and headers; where the status allows no body its length is not told either."""
+    if status in _BODILESS:
+        headers = [pair for pair in headers if pair[0] != b"content-length"]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+
+
 async def send_stream(
     send: Send, status: int, headers: Headers, pieces: AsyncIterator[bytes]
 ) -> None:
@@ -155,13 +166,11 @@ async def send_stream(
     When the pieces break off their error passes through and the body stays without an end, so
     that the server breaks the connection instead of ending it.
     """
-    if status in _BODILESS:
-        headers = [pair for pair in headers if pair[0] != b"content-length"]
-    length = header(headers, b"content-length")
+    length = b"" if status in _BODILESS else header(headers, b"content-length")
     left = int(length) if length.isdigit() else -1
     more = True
     try:
-        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await start_stream(send, status, headers)
         async for piece in pieces:
             left -= len(piece)
             more = left != 0

@@ -49,11 +49,11 @@ class ModelList:
         if lists:
             await send_json(send, 200, _encode({"object": "list", "data": _merged(lists)}))
             return
-        first = next((a for a in answers if isinstance(a, _Refusal)), answers[0])
-        if isinstance(first, UpstreamError):
-            raise first
-        if isinstance(first, _Refusal):
-            await send_response(send, first.status, returned(first.headers), first.body)
+        refusals = [answer for answer in answers if isinstance(answer, _Refusal)]
+        if not refusals:
+            raise next(answer for answer in answers if isinstance(answer, UpstreamError))
+        first = refusals[0]
+        await send_response(send, first.status, returned(first.headers), first.body)
 
 
 def _merged(lists: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import secrets
 from pathlib import Path
@@ -12,7 +13,7 @@ import msgspec
 
 from askonce.cache.upkeep import follow_epoch, tell_sizes
 from askonce.clock import SystemClock
-from askonce.errors import RequestError
+from askonce.errors import CacheFault, RequestError
 from askonce.flow import Lives
 from askonce.gateway.app import Gateway
 from askonce.gateway.chat import PATH as CHAT_PATH
@@ -91,6 +92,8 @@ class Service:
             asyncio.create_task(tell_sizes(parts.store, parts.index, sink)),
             asyncio.create_task(self._figures.keep_publishing()),
         ]
+        with contextlib.suppress(CacheFault):
+            await parts.store.stats()  # opens what opens late, before the first deadline
         if isinstance(parts.store, SupportsEpoch):
             self._tasks.append(asyncio.create_task(follow_epoch(parts.store, exact)))
 

@@ -163,6 +163,7 @@ class StoreFile:
         # drop the POSIX locks that this process's connections hold on it.
         with contextlib.suppress(FileExistsError):
             os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        self._unlock_logs()
         identity = self.identity()
         connection = sqlite3.connect(
             self.path, timeout=OPEN_BUSY_SECONDS, isolation_level=None, check_same_thread=False
@@ -227,6 +228,14 @@ class StoreFile:
         for path in earlier:
             path.unlink(missing_ok=True)
         self.set_aside += 1
+
+    def _unlock_logs(self) -> None:
+        """Make logs writable that were left from a time when the database was not."""
+        if os.access(self.path, os.W_OK):
+            for suffix in ("-wal", "-shm"):
+                log = self.path.with_name(self.path.name + suffix)
+                if log.exists() and not os.access(log, os.W_OK):
+                    log.chmod(0o600)
 
     def _drop_logs(self) -> None:
         for suffix in ("-wal", "-shm", "-journal"):

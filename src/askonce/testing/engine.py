@@ -31,6 +31,8 @@ class FakeEngine:
         """Set when the first piece of a request body has arrived."""
         self.abandoned = 0
         """How many answers the other side hung up on."""
+        self.written = 0
+        """How many bytes of bodies the sockets have taken."""
         self.opened = 0
         """How many connections were ever made."""
         self.otherwise = otherwise
@@ -200,6 +202,7 @@ class _Answer:
                 return False
             self._write(piece)
             await self._writer.drain()
+            self._engine.written += len(piece)
         if reply.fault:
             return await self._fail()
         if reply.framing == "chunked":

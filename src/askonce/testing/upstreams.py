@@ -30,11 +30,12 @@ class ScriptedUpstream:
         otherwise: Script = default_reply,
         name: str = "scripted",
         revision: str = "",
+        ask_usage: bool = True,
         patient: bool = False,
     ) -> None:
         self.name = name
         self.revision = revision
-        self.ask_usage = True
+        self.ask_usage = ask_usage
         self.asked: list[Asked] = []
         self.open = asyncio.Event()
         """Clear it to hold every answer before its headers."""

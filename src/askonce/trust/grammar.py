@@ -29,8 +29,8 @@ _ROLE = {
     "with": "with", "without": "without", "via": "via", "not": "not",
 }  # fmt: skip
 _BE = frozenset({"is", "are", "am", "was", "were", "be", "been", "being", "get", "got"})
-_TIME = frozenset({"time", "date", "day", "year", "month"})
-_PLACE = frozenset({"place", "location", "city", "country"})
+_TIME = frozenset(map(form, ("time", "date", "day", "year", "month")))
+_PLACE = frozenset(map(form, ("place", "city", "country")))
 
 
 class Grammar(msgspec.Struct, frozen=True):

@@ -26,25 +26,26 @@ CONTAINED = 0.5
 REWORDED = 0.8
 """The same where both texts have words of their own: mostly other words for the same."""
 
-_UNITS = frozenset(
-    map(
-        form,
-        listed("""usd eur gbp inr jpy cny aud cad chf btc eth % kg g lb oz tonne stone km
-    mi metre meter cm mm ft inch yard kb mb gb tb pb ml litre gallon pint celsius fahrenheit kelvin
-    """),
-    )
-)
-_DATES = frozenset(
-    map(
-        form,
-        listed("""monday tuesday wednesday thursday friday saturday sunday weekday weekend
-    january february april may june july august september october november december spring
-            summer autumn winter today yesterday tomorrow tonight sec min hour day week month quarter year decade
-    century morning afternoon evening night noon midnight breakfast lunch dinner"""),
-    )
-)
+
+def _forms(words: str) -> frozenset[str]:
+    return frozenset(map(form, words.split()))
+
+
+_UNITS = _forms("""
+    usd eur gbp inr jpy cny aud cad chf btc eth % kg g lb oz tonne stone km mi metre meter
+    cm mm ft inch yard kb mb gb tb pb ml litre gallon pint celsius fahrenheit kelvin
+""")
+_DATES = _forms("""
+    monday tuesday wednesday thursday friday saturday sunday weekday weekend january
+    february april may june july august september october november december spring summer
+    autumn winter today yesterday tomorrow tonight sec min hour day week month quarter
+    year decade century morning afternoon evening night noon midnight breakfast lunch
+    dinner
+""")
 _QUANTIFIERS = listed("all only every each both either none some any most least first last")
-_RELATIONS = listed("before after during over under until since except atleast atmost")
+_PLAIN_ANSWERS = listed("who when where why count amount duration")
+"""Answers of different kinds, whatever else the question says."""
+_RELATIONS = listed("before after over under until except atleast atmost")
 
 
 def veto(question: str, cached: str) -> str | None:
@@ -92,7 +93,12 @@ def _code(pair: Comparison) -> bool:
 def _names(pair: Comparison) -> bool:
     left = pair.only_left & pair.left.names
     right = pair.only_right & pair.right.names
-    return bool(left and right) or (bool(left or right) and pair.alike >= 0.5)
+    return bool(left and right) or (bool(left or right) and pair.alike >= NEAR)
+
+
+def _framed_alike(pair: Comparison) -> bool:
+    """Whether the texts say the same but for their small words."""
+    return pair.alike >= NEAR or (pair.akin == 1 and pair.alike >= CONTAINED)
 
 
 def _negation(pair: Comparison) -> bool:
@@ -110,7 +116,7 @@ def _opposites(pair: Comparison) -> bool:
 
 
 def _scope(pair: Comparison) -> bool:
-    if pair.alike < NEAR:
+    if not _framed_alike(pair):
         return False
     left, right = set(pair.left.words), set(pair.right.words)
     differ = left ^ right
@@ -122,7 +128,7 @@ def _scope(pair: Comparison) -> bool:
 
 
 def _person(pair: Comparison) -> bool:
-    if pair.alike < NEAR:
+    if not _framed_alike(pair):
         return False
     left, right = pair.left.grammar, pair.right.grammar
     third = {"m", "f"}
@@ -134,16 +140,18 @@ def _person(pair: Comparison) -> bool:
 
 
 def _question(pair: Comparison) -> bool:
-    if pair.alike < NEAR:
-        return False
     left, right = pair.left.grammar.asks, pair.right.grammar.asks
+    if len(left) == len(right) == 1 and left != right and left | right <= _PLAIN_ANSWERS:
+        return pair.akin >= NEAR
+    if not _framed_alike(pair):
+        return False
     if not left or not right:
         return bool((left | right) - {"how", "what"})
     return not left & right and "what" not in left | right
 
 
 def _mood(pair: Comparison) -> bool:
-    if pair.alike < NEAR:
+    if not _framed_alike(pair):
         return False
     left, right = pair.left.grammar, pair.right.grammar
     if left.moods and right.moods and not left.moods & right.moods:
@@ -153,6 +161,8 @@ def _mood(pair: Comparison) -> bool:
 
 def _content(pair: Comparison) -> bool:
     left, right = pair.hard_left, pair.hard_right
+    if not pair.left.forms or not pair.right.forms:
+        return True
     if not left and not right:
         return False
     if not (pair.left.legible and pair.right.legible):

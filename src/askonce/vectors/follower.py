@@ -58,6 +58,8 @@ class Follower:
         self._writes = 0
         self._held: OrderedDict[bytes, Partition] = OrderedDict()
         self._unsettled: dict[bytes, None] = {}
+        self._fresh: dict[bytes, Partition] = {}
+        """Successors of worn partitions, on their way."""
         self.weight = 0
         """Memory held, in vectors."""
 
@@ -116,15 +118,9 @@ class Follower:
             partition = next(iter(self._unsettled), None)
             if partition is None:
                 return False
+            del self._unsettled[partition]
             if partition in self._held:
-                held = self._current(rows, partition)
-                if held.complete:
-                    held.settle()
-                else:
-                    self._read_back(rows, partition, held)
-                self._weigh(partition, held)
-            else:
-                del self._unsettled[partition]
+                self._settle(rows, partition, self._current(rows, partition))
             return self.unsettled
 
     def close(self) -> None:
@@ -139,15 +135,16 @@ class Follower:
         stamp = (rows.version(), self._writes)
         held = self._held.get(partition)
         if held is None or (held.seen != stamp and not _catch_up(rows, partition, held)):
-            gone, top = rows.marks()
             self._forget(partition)
-            held = Partition(self._dim, top=top, gone=gone, graph_from=self._limits.graph_from)
+            held = self._begin(rows)
             self._read_back(rows, partition, held)
         held.seen = stamp
-        self._held[partition] = held
-        self._held.move_to_end(partition)
-        self._weigh(partition, held)
+        self._hold(partition, held)
         return held
+
+    def _begin(self, rows: Rows) -> Partition:
+        gone, top = rows.marks()
+        return Partition(self._dim, top=top, gone=gone, graph_from=self._limits.graph_from)
 
     def _read_back(self, rows: Rows, partition: bytes, held: Partition) -> None:
         seqs, vectors = rows.before(partition, held.bottom, _READ_AT_ONCE)
@@ -155,30 +152,53 @@ class Follower:
         held.complete = len(seqs) < _READ_AT_ONCE
         held.bottom = seqs[-1] if seqs else 0
 
-    def _weigh(self, partition: bytes, held: Partition) -> None:
-        """Note what the partition has become, and make room for it."""
+    def _settle(self, rows: Rows, partition: bytes, held: Partition) -> None:
+        if not held.complete:
+            self._read_back(rows, partition, held)
+        elif held.unsettled:
+            held.settle()
+        elif held.worn:
+            held = self._renew(rows, partition, held)
+        self._hold(partition, held)
+
+    def _renew(self, rows: Rows, partition: bytes, worn: Partition) -> Partition:
+        """Bring the successor a slice further; returns it once it can take over."""
+        fresh = self._fresh.get(partition)
+        if fresh is None or not _catch_up(rows, partition, fresh):
+            fresh = self._fresh[partition] = self._begin(rows)
+        if fresh.unsettled:
+            fresh.settle()
+        elif not fresh.complete:
+            self._read_back(rows, partition, fresh)
+        else:
+            fresh.seen, fresh.weighed = worn.seen, worn.weighed
+            return self._fresh.pop(partition)
+        return worn
+
+    def _hold(self, partition: bytes, held: Partition) -> None:
+        """Keep it as the last used, note what it has become, and make room for it."""
+        self._held[partition] = held
+        self._held.move_to_end(partition)
         self.weight += held.weight - held.weighed
         held.weighed = held.weight
-        if held.unsettled or not held.complete:
+        if held.unsettled or held.worn or not held.complete:
             self._unsettled[partition] = None
         else:
             self._unsettled.pop(partition, None)
         while self.weight > self._limits.resident and len(self._held) > 1:
-            oldest = next(iter(self._held))
-            if oldest == partition:
-                self._held.move_to_end(oldest)
-            else:
-                self._forget(oldest)
+            self._forget(next(iter(self._held)))
 
     def _forget(self, partition: bytes) -> None:
         held = self._held.pop(partition, None)
         self._unsettled.pop(partition, None)
+        self._fresh.pop(partition, None)
         if held is not None:
             self.weight -= held.weighed
 
     def _drop_memory(self) -> None:
         self._held.clear()
         self._unsettled.clear()
+        self._fresh.clear()
         self.weight = 0
 
     @contextlib.contextmanager

@@ -60,9 +60,12 @@ class Partition:
     @property
     def unsettled(self) -> bool:
         """Whether `settle` has something to do."""
-        return bool(self._dead) or len(self._tail) > (
-            self._graph_from if self._graph is None else 0
-        )
+        return len(self._tail) > (self._graph_from if self._graph is None else 0)
+
+    @property
+    def worn(self) -> bool:
+        """Whether so much of the graph is dead that a new partition should take its place."""
+        return len(self._dead) > self.in_graph // 3
 
     def extend(self, seqs: Sequence[int], vectors: NDArray[np.float32]) -> None:
         """Add new rows."""
@@ -77,17 +80,21 @@ class Partition:
         """Up to count row numbers, most likely the nearest first."""
         found = self._tail.nearest(vector, count)
         if self._graph is not None:
-            spare = min(len(self._dead), 4 * count)
-            near = self._graph.nearest(vector, count + spare)
-            found += [pair for pair in near if pair[1] not in self._dead]
+            found += self._nearest_alive(self._graph, vector, count)
         return [seq for _, seq in heapq.nlargest(count, found)]
 
     def settle(self) -> None:
-        """Move a few rows from the tail to the graph and a few dead ones out of it: ~3 ms."""
-        if self._dead and self._graph is not None:
-            dead = [self._dead.pop() for _ in range(min(_MOVED_AT_ONCE, len(self._dead)))]
-            self._graph.discard(dead)
-        elif self.unsettled:
-            if self._graph is None:
-                self._graph = Graph(self._dim)
-            self._graph.extend(*self._tail.take(_MOVED_AT_ONCE))
+        """Move a few rows from the tail to the graph: some milliseconds."""
+        if self._graph is None:
+            self._graph = Graph(self._dim)
+        self._graph.extend(*self._tail.take(_MOVED_AT_ONCE))
+
+    def _nearest_alive(self, graph: Graph, vector: Vector, count: int) -> list[tuple[float, int]]:
+        """Ask for more until enough are alive: a question often renewed leaves many dead twins."""
+        asked = count + min(len(self._dead), count)
+        while True:
+            near = graph.nearest(vector, asked)
+            alive = [pair for pair in near if pair[1] not in self._dead]
+            if len(alive) >= count or len(near) < asked:
+                return alive
+            asked *= 4

@@ -166,14 +166,15 @@ async def test_a_busy_embedder_is_shed_not_broken() -> None:
 
 
 async def test_an_embedder_that_would_be_late_is_not_asked() -> None:
-    """A text that would take longer than the budget is not even tried on the way in."""
+    """A text that would take longer than the budget is not even tried, nor at write-back."""
     slow = Dead(ZeroDivisionError(), expected=60.0)
     async with Stage(embedder=slow) as stage:
         reply = (await stage.get()).reply
         assert isinstance(reply, Live)
         assert reply.head.details == ("semantic_busy",)
         await stage.settled()
-        assert slow.called == 1  # at write-back, when nobody waits
+        assert slow.called == 0
+        assert [skip.part for skip in stage.sink.of(StepSkipped)] == ["semantic", "semantic_write"]
 
 
 async def test_an_unreadable_entry_is_a_miss_and_heals() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from askonce.cache.ask import Collapsed, Live
 from askonce.cache.flight import Flight, Head, Seat
 from askonce.cache.leader import Leader
-from askonce.errors import UpstreamBroken, UpstreamError
+from askonce.errors import UpstreamBroken, UpstreamError, places
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -109,8 +109,9 @@ class Cache:
             await leader.lead()
         except UpstreamError as error:
             flight.finish(error)
-        except Exception:
-            log.exception("a flight failed")
+        except Exception as error:
+            told = type(error).__name__, places(error)
+            log.error("a flight failed: %s\n%s", *told)  # noqa: TRY400 - quotes no prompt
             flight.finish(UpstreamBroken("the gateway failed to relay the answer"))
 
     def _land(self, ask: Ask, flight: Flight) -> None:
@@ -137,5 +138,5 @@ class Cache:
 
 
 def _may_pass(status: int) -> bool:
-    """Whether another call may fare better than one that ended with this status."""
-    return status == 429 or status >= 500
+    """Whether a call with the follower's own credential may fare better than the leader's."""
+    return status in {401, 403, 429} or status >= 500

@@ -56,8 +56,8 @@ async def play(
     kinds: list[Kind], actions: list[tuple[str, int, Controls | None]], bound: int
 ) -> None:
     """Play one schedule and judge what everybody got."""
-    calls: list[Kind] = [*kinds, *["good"] * 40]
-    scripts = [script(kind, number) for number, kind in enumerate(calls)]
+    healed: list[Kind] = ["good"]
+    scripts = [script(kind, number) for number, kind in enumerate(kinds + healed * 40)]
     whole = {text_of(number) for number in range(len(scripts))}
     whole |= {text + " and on" * 300 for text in whole} | {"<garbage>", "<incomplete>"}
     async with Stage(*scripts, semantic=False, max_entry_bytes=bound) as stage:

@@ -8,7 +8,7 @@ from askonce.trust.lexicon import FILLERS, SOFT, listed
 from askonce.trust.words import form
 
 _PAST = frozenset({"was", "were", "did", "had", "usedto"})
-_PRESENT = frozenset({"is", "are", "am", "do", "does", "has", "becoming"})
+_PRESENT = frozenset({"is", "are", "am", "do", "does"})
 _FUTURE = frozenset({"will", "shall", "going"})
 _MODAL = {
     "can": "may", "could": "may", "may": "may", "possible": "may",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from askonce.trust.comparison import Comparison, compare
 from askonce.trust.lexicon import listed
-from askonce.trust.reading import analyse
+from askonce.trust.reading import analyse, equal
 from askonce.trust.roles import exchanged
 from askonce.trust.words import exclude, excluded, form
 
@@ -51,7 +51,7 @@ _RELATIONS = listed("before after over under until except atleast atmost")
 def veto(question: str, cached: str) -> str | None:
     """The name of the first guard that holds evidence against serving, or None."""
     left, right = analyse(question), analyse(cached)
-    if left.plain == right.plain:
+    if equal(left, right):
         return None
     pair = compare(left, right)
     return next((name for name, holds in GUARDS.items() if holds(pair)), None)
@@ -60,7 +60,7 @@ def veto(question: str, cached: str) -> str | None:
 def verdicts(question: str, cached: str) -> list[str]:
     """The names of all guards that hold evidence against serving."""
     left, right = analyse(question), analyse(cached)
-    if left.plain == right.plain:
+    if equal(left, right):
         return []
     pair = compare(left, right)
     return [name for name, holds in GUARDS.items() if holds(pair)]

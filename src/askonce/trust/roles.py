@@ -57,18 +57,27 @@ def _names_swapped(pair: Comparison) -> bool:
     return bool(set(pair.left.forms[places[0] + 1 : places[-1]]) - _LEVEL)
 
 
-_LEVEL = frozenset({"and", "or", "vs", "versus", "to"})
-"""Between two names, these put neither first."""
+_LEVEL = frozenset({"and", "or", "vs", "versus"})
+"""Between two words, these put neither first."""
 
 
 def _order(left: Reading, right: Reading) -> list[int]:
     """Where the left text's content words stand in the right text; each occurs once in both."""
-    places = {word: place for place, word in enumerate(right.forms)}
+    places = {word: place for place, word in enumerate(_levelled(right.forms))}
     return [
         places[word]
-        for word in left.forms
+        for word in _levelled(left.forms)
         if left.bag[word] == 1 and right.bag.get(word) == 1 and word not in SOFT_FORMS
     ]
+
+
+def _levelled(forms: tuple[str, ...]) -> list[str]:
+    """The forms with both sides of each "and" and "or" in alphabetical order."""
+    level = list(forms)
+    for place in range(1, len(level) - 1):
+        if level[place] in _LEVEL:
+            level[place - 1], level[place + 1] = sorted((level[place - 1], level[place + 1]))
+    return level
 
 
 def _has_turn(order: Sequence[int]) -> bool:

@@ -63,6 +63,7 @@ TRAPS = {
     ],
     "opposites": [
         ("How do I turn on the heating?", "How do I turn off the heating?"),
+        ("Flights arriving in Rome", "Flights leaving Rome"),
         ("How do I mute a call?", "How do I unmute a call?"),
         ("What is the cheapest phone?", "What is the most expensive phone?"),
         ("How do I sell my shares?", "How can I buy shares?"),
@@ -74,6 +75,7 @@ TRAPS = {
     "order": [
         ("Did Anna call Peter?", "Did Peter call Anna?"),
         ("Is tea better than coffee?", "Is coffee better than tea?"),
+        ("Flights to Rome", "Flights from Rome"),
         ("Flights from Rome to Oslo", "Flights from Oslo to Rome"),
         ("Convert 100 USD to EUR", "Convert 100 EUR to USD"),
         ("Did the dog bite the postman?", "Did the postman bite the dog?"),
@@ -90,11 +92,13 @@ TRAPS = {
     "scope": [
         ("Can I pay by card?", "Can I only pay by card?"),
         ("Is it a tent and a shelter?", "Is it a tent or a shelter?"),
+        ("Is Ann as old as Mary?", "Is Ann older than Mary?"),
         ("Do all birds migrate?", "Do some birds migrate?"),
         ("Can I park until noon?", "Can I park from noon?"),
     ],
     "person": [
         ("How do I renew my card?", "How do I renew your card?"),
+        ("Do I owe them money?", "Do they owe me money?"),
         ("Is he allowed to vote?", "Is she allowed to vote?"),
         ("Can I see my file?", "Can they see their file?"),
     ],

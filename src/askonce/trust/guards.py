@@ -43,6 +43,8 @@ _DATES = _forms("""
     dinner
 """)
 _QUANTIFIERS = listed("all only every each both either none some any most least first last")
+_RIVALS = (frozenset({"and", "or"}), frozenset({"as", "than"}))
+"""Small words of which each text has another."""
 _PLAIN_ANSWERS = listed("who when where why count amount duration")
 """Answers of different kinds, whatever else the question says."""
 _RELATIONS = listed("before after over under until except atleast atmost")
@@ -116,21 +118,23 @@ def _opposites(pair: Comparison) -> bool:
 
 
 def _scope(pair: Comparison) -> bool:
-    if not _framed_alike(pair):
-        return False
     left, right = set(pair.left.words), set(pair.right.words)
     differ = left ^ right
-    if differ & _RELATIONS or "only" in differ:
+    rivals = any(two <= differ and len(two & left) == 1 for two in _RIVALS)
+    if rivals and pair.alike >= CONTAINED:
         return True
-    if left & _QUANTIFIERS - right and right & _QUANTIFIERS - left:
-        return True
-    return {"and", "or"} <= differ and ("and" in left) != ("or" in left)
+    if not _framed_alike(pair):
+        return False
+    quantified = left & _QUANTIFIERS - right and right & _QUANTIFIERS - left
+    return bool(quantified or differ & _RELATIONS or "only" in differ)
 
 
 def _person(pair: Comparison) -> bool:
     if not _framed_alike(pair):
         return False
     left, right = pair.left.grammar, pair.right.grammar
+    if left.subjects & right.objects and left.objects & right.subjects:
+        return True
     third = {"m", "f"}
     if (left.persons | left.owners) & third != (right.persons | right.owners) & third:
         return True

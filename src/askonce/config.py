@@ -40,7 +40,7 @@ class UpstreamConfig(Section, frozen=True):
     url: str
     """Base URL up to and including `/v1`."""
     name: str = ""
-    """Shown in marks and metrics, part of the key; empty means the URL's host."""
+    """Shown in errors, part of the key; empty means the URL's host, port and path."""
     models: tuple[str, ...] = ("*",)
     """Shell patterns of model names."""
     api_key: str = ""

@@ -157,13 +157,8 @@ class ChatRoute:
         head, meter = reply.head, caller.meter
         meter.tier = "collapsed" if reply.collapsed else "engine"
         meter.status = head.status
-<<<<<<< HEAD
-        private = (b"content-length", b"set-cookie") if reply.collapsed else (b"content-length",)
-        headers = [*returned(head.headers, without=private), *self._marks(ask, reply)]
-=======
         without = (b"content-length", *(_OF_ONE_CALLER if reply.collapsed else ()))
         headers = [*returned(head.headers, without=without), *self._marks(ask, reply)]
->>>>>>> e2e
         if not head.streamed:
             headers.append((b"content-length", b"%d" % len(head.body)))
             meter.began()

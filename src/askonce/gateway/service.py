@@ -43,12 +43,10 @@ if TYPE_CHECKING:
     from askonce.gateway.http import Handler, Receive, Scope, Send
     from askonce.wiring import Parts
 
-<<<<<<< HEAD
+    OpensParts = Callable[..., Coroutine[Any, Any, Parts]]
+
 YOUNG_OBJECTS = 10_000
 """New objects until the collector looks at them: a few hundred requests under way."""
-=======
-    OpensParts = Callable[..., Coroutine[Any, Any, Parts]]
->>>>>>> e2e
 
 GRACE = 10.0
 """Seconds that answers under way have to end and be stored when the server stops."""

@@ -99,16 +99,16 @@ async def test_what_one_clears_the_other_stops_serving(tmp_path: Path) -> None:
 async def test_the_end_waits_for_answers_under_way(tmp_path: Path) -> None:
     """Stopping lets a flight land and be stored, though its caller is gone."""
     async with FakeEngine(otherwise=Chat(text="late", delay=0.3)) as engine:
-        async with open_house(tmp_path, engine, started=True) as house:
-            async with house.caller() as caller:
-                body = b'{"model":"m","messages":[{"role":"user","content":"x"}]}'
-                head = (
-                    f"POST /v1/chat/completions HTTP/1.1\r\nhost: g\r\ncontent-length: {len(body)}"
-                )
-                await caller.send(head.encode() + b"\r\n\r\n" + body)
-                async with asyncio.timeout(5):
-                    while not engine.asked:
-                        await asyncio.sleep(0.005)
+        async with (
+            open_house(tmp_path, engine, started=True) as house,
+            house.caller() as caller,
+        ):
+            body = b'{"model":"m","messages":[{"role":"user","content":"x"}]}'
+            head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: g\r\ncontent-length: {len(body)}"
+            await caller.send(head.encode() + b"\r\n\r\n" + body)
+            async with asyncio.timeout(5):
+                while not engine.asked:
+                    await asyncio.sleep(0.005)
         async with open_house(tmp_path, engine, started=True) as house:
             hit = await house.send("POST", CHAT, body)
         assert len(engine.asked) == 1

@@ -100,7 +100,7 @@ class SemanticConfig(Section, frozen=True):
     hub: str = ""
     """`owner/name@revision` to download when there is no path and no package."""
     mode: Literal["accurate", "fast"] = "accurate"
-    """`fast` uses a dynamic int8 file: half the time, cosines up to 0.013 off, its own index."""
+    """`fast` uses a dynamic int8 file: half the time, cosines up to 0.02 off, its own index."""
     threads: Count = 1
     """Threads of the embedder, for each worker."""
     queue: Count = 8

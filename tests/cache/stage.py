@@ -13,7 +13,6 @@ from askonce.cache.driver import Cache
 from askonce.cache.leader import Parts
 from askonce.cache.steps import Steps
 from askonce.canonical.answer import Answer, StreamReader, facts, read_completion
-from askonce.canonical.entry import Entry
 from askonce.canonical.key import Scope, exact_key
 from askonce.canonical.request import parse_chat, question_of
 from askonce.canonical.sse import EventSplitter, data_of
@@ -36,6 +35,7 @@ from askonce.units import Cosine, Seconds
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from askonce.canonical.entry import Entry
     from askonce.ports import VectorIndex
     from askonce.testing.answers import Script
 

@@ -16,6 +16,8 @@ from askonce.tiers.semantic import SemanticTier
 from askonce.units import Cosine, Seconds, UnixTime
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from askonce.ports import Vector
 
 pytestmark = pytest.mark.anyio
@@ -67,7 +69,7 @@ class ListIndex:
         self.asked.append((partition, k))
         return self.near
 
-    async def delete(self, keys: list[bytes] | tuple[bytes, ...]) -> int:  # type: ignore[override]
+    async def delete(self, keys: Sequence[bytes]) -> int:
         """Remember."""
         self.deleted += keys
         return len(keys)

@@ -29,7 +29,7 @@ _decode = msgspec.json.Decoder().decode
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
-class Answer(msgspec.Struct, frozen=True):
+class Answer(msgspec.Struct, frozen=True, gc=False):
     """A chat completion without its id and time of creation."""
 
     rest: bytes
@@ -40,7 +40,7 @@ class Answer(msgspec.Struct, frozen=True):
     completion_tokens: Tokens
 
 
-class Facts(msgspec.Struct, frozen=True):
+class Facts(msgspec.Struct, frozen=True, gc=False):
     """What decides whether an answer may be stored."""
 
     finish_reasons: tuple[str, ...]

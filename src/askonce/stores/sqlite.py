@@ -33,6 +33,10 @@ WAITING_BYTES = 64 * 1024 * 1024
 """Bytes of values that may wait to be written."""
 
 
+LINGER = 0.005
+"""Seconds: a transaction costs several times what an entry does, and nobody waits for it."""
+
+
 class SqliteStore:
     """A `Store` with tags and epoch; create it inside a running event loop.
 
@@ -50,12 +54,14 @@ class SqliteStore:
         sink: Sink,
         max_bytes: int,
         queue: int = 4096,
+        linger: float = 0.0,
     ) -> None:
         """Start both threads; the file is opened by the first call.
 
         max_bytes: bound of the values and what they cost in the file; the file itself is kept
             within a half more, and within 16 MiB more than that under any load.
         queue: calls that may wait, for reads and writes each; one more raises StoreError.
+        linger: seconds that a write waits for others to share its transaction.
         """
         self._clock = clock
         self._sink = sink
@@ -71,7 +77,9 @@ class SqliteStore:
             report=self._report,
         )
         self._reader = Worker("askonce-store-read", limit=queue)
-        self._writer = Worker("askonce-store-write", limit=queue, around=self._writes.batch)
+        self._writer = Worker(
+            "askonce-store-write", limit=queue, linger=linger, around=self._writes.batch
+        )
         self._waiting_bytes = 0
         self._held = HeldBytes(part="store", size=Bytes(0), entries=0)
         self._evicted = 0
@@ -224,4 +232,4 @@ def open_sqlite(
     if parts.netloc or parts.query or parts.fragment:
         raise ConfigError(f"{url!r}: write sqlite:///absolute/path, or sqlite for the default file")
     path = Path(unquote(parts.path)) if parts.scheme and parts.path else data_dir / "exact.sqlite3"
-    return SqliteStore(path, clock=clock, sink=sink, max_bytes=max_bytes)
+    return SqliteStore(path, clock=clock, sink=sink, max_bytes=max_bytes, linger=LINGER)

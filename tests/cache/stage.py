@@ -248,7 +248,7 @@ async def read(reply: Hit | Live | Collapsed | GiveUp, *, usage: bool = False) -
     if reply.head.streamed:
         raw = b"".join([piece async for piece in reply.flight.pieces(usage=usage)])
     how = "collapsed" if reply.collapsed else "engine"
-    return Got(how, _text(raw, streamed=reply.head.streamed), reply.head.status, raw, reply)
+    return Got(how, _text(raw, streamed=not raw.startswith(b"{")), reply.head.status, raw, reply)
 
 
 def text_of(answer: Answer) -> str:

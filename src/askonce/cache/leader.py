@@ -10,7 +10,7 @@ import msgspec
 
 from askonce.cache.ask import Limits
 from askonce.cache.flight import Head
-from askonce.cache.pieces import Cutter
+from askonce.cache.pieces import Cutter, Uncut
 from askonce.cache.steps import Skipped, Steps
 from askonce.canonical.answer import facts, read_completion
 from askonce.canonical.entry import Entry
@@ -164,49 +164,44 @@ class Leader:
         self._asked_at = self._parts.clock.monotonic()
         response = await self._ask.send()
         try:
-            kind = _delivery(response)
-            if kind == "stream" and self._ask.call.stream:
-                await self._relay_stream(response, state)
+            kind, stream = _delivery(response), self._ask.call.stream
+            if kind == "stream" and stream:
+                cutter = Cutter(self._parts.limits.max_entry_bytes)
+                await self._relay(response.chunks(), _head(response, state), cutter)
+            elif response.status >= 400 or (kind == "whole" and not stream):
+                await self._relay_whole(response, state)
             else:
-                readable = kind == "whole" and not self._ask.call.stream
-                await self._relay_whole(response, state, readable=readable)
+                uncut = Uncut("content_type")
+                await self._relay(response.chunks(), _head(response, state), uncut)
         finally:
             await response.close()
 
-    async def _relay_whole(
-        self, response: UpstreamResponse, state: AskEngine, *, readable: bool
-    ) -> None:
+    async def _relay_whole(self, response: UpstreamResponse, state: AskEngine) -> None:
+        """Hand an answer on in one piece, or as it comes when it is too long to be kept."""
+        chunks = response.chunks()
         try:
-            body = await response.read()
+            body, ended = await _read_up_to(chunks, self._parts.limits.max_entry_bytes)
         except UpstreamError:
             self._refused("broken")
             raise
-        if readable:
-            self._take(lambda: read_completion(body))
+        if not ended:
+            rest = _chain(body, chunks)
+            await self._relay(rest, _head(response, state), Uncut("oversize"))
+            return
+        if response.status >= 400:
+            self._refused("status")
         else:
-            self._refused("status" if response.status >= 400 else "content_type")
-        head = Head(
-            status=response.status,
-            headers=response.headers,
-            forward=state.forward,
-            details=state.details,
-            streamed=False,
-            body=body,
-            stored=self._kept is not None,
-        )
+            self._take(lambda: read_completion(body))
+        head = _head(response, state, body=body, stored=self._kept is not None)
         self._flight.resolve(head, done=True)
 
-    async def _relay_stream(self, response: UpstreamResponse, state: AskEngine) -> None:
-        flight, cutter = self._flight, Cutter(self._parts.limits.max_entry_bytes)
-        head = Head(
-            status=response.status,
-            headers=response.headers,
-            forward=state.forward,
-            details=state.details,
-            streamed=True,
-        )
+    async def _relay(
+        self, chunks: AsyncIterator[bytes], head: Head, cutter: Cutter | Uncut
+    ) -> None:
+        """Hand an answer on as it comes."""
+        flight = self._flight
         try:
-            await self._relay_chunks(response.chunks(), head, cutter)
+            await self._relay_chunks(chunks, head, cutter)
         except UpstreamError as broken:
             self._refused("broken")
             if flight.outcome is None:
@@ -221,7 +216,9 @@ class Leader:
             self._take(cutter.answer)
         flight.finish()
 
-    async def _relay_chunks(self, chunks: AsyncIterator[bytes], head: Head, cutter: Cutter) -> None:
+    async def _relay_chunks(
+        self, chunks: AsyncIterator[bytes], head: Head, cutter: Cutter | Uncut
+    ) -> None:
         flight = self._flight
         try:
             async for chunk in chunks:
@@ -281,6 +278,38 @@ class Leader:
     def _refused(self, reason: str) -> None:
         if self._ask.plan.store:
             self._parts.sink.emit(AdmissionRefused(reason))
+
+
+def _head(
+    response: UpstreamResponse, state: AskEngine, *, body: bytes | None = None, stored: bool = False
+) -> Head:
+    return Head(
+        status=response.status,
+        headers=response.headers,
+        forward=state.forward,
+        details=state.details,
+        streamed=body is None,
+        body=body or b"",
+        stored=stored,
+    )
+
+
+async def _read_up_to(chunks: AsyncIterator[bytes], limit: int) -> tuple[bytes, bool]:
+    """A body and True, or what came of it when it passed the limit and False."""
+    read: list[bytes] = []
+    size = 0
+    async for chunk in chunks:
+        read.append(chunk)
+        size += len(chunk)
+        if size > limit:
+            return b"".join(read), False
+    return b"".join(read), True
+
+
+async def _chain(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for chunk in rest:
+        yield chunk
 
 
 def _delivery(response: UpstreamResponse) -> str:

@@ -13,7 +13,7 @@ from askonce.errors import RequestError, UpstreamError
 from askonce.flow import GiveUp, Hit, plan
 from askonce.gateway.errors import error_body, error_of
 from askonce.gateway.hangup import WhileConnected
-from askonce.gateway.http import forwarded, read_body, returned, send_response, send_stream
+from askonce.gateway.http import forwarded, header, read_body, returned, send_response, send_stream
 from askonce.gateway.marks import marks_of_engine, marks_of_hit, marks_of_refusal
 from askonce.gateway.meter import Meter
 from askonce.gateway.passthrough import target_of
@@ -172,12 +172,17 @@ class ChatRoute:
 
 
 async def _pieces(caller: _Caller, reply: Live, *, usage: bool) -> AsyncIterator[bytes]:
-    """The live stream; one that breaks off ends with an error event and without `[DONE]`."""
+    """The live answer; events that break off end with an error event and without `[DONE]`.
+
+    Raises UpstreamError where the body is not made of events: the connection must break as well.
+    """
     try:
         async for piece in reply.flight.pieces(usage=usage):
             caller.meter.began()
             yield piece
     except UpstreamError as broken:
+        if not header(reply.head.headers, b"content-type").startswith(b"text/event-stream"):
+            raise
         caller.meter.status = broken.status
         yield b"data: " + error_body(error_of(broken), caller.http) + b"\n\n"
 

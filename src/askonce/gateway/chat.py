@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING, NamedTuple
 
 from askonce.cache.ask import Ask, Collapsed, Live
@@ -22,10 +21,11 @@ from askonce.ports import UpstreamRequest
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    from askonce.cache.ask import Reply
     from askonce.cache.driver import Cache
     from askonce.canonical.answer import Answer
     from askonce.canonical.request import Call
-    from askonce.flow import Lives, Plan
+    from askonce.flow import Lives
     from askonce.gateway.envelope import Envelope
     from askonce.gateway.http import Receive, Send
     from askonce.gateway.http import Scope as HttpScope
@@ -117,18 +117,24 @@ class ChatRoute:
         )
 
     async def _answer(self, caller: _Caller, ask: Ask) -> None:
-        async with _guard(caller, ask.plan), self._cache.answering(ask) as reply:
-            match reply:
-                case Hit():
-                    await self._send_hit(caller, reply)
-                case Live():
-                    await self._send_live(caller, ask, reply)
-                case Collapsed():
-                    caller.meter.tier = "collapsed"
-                    caller.meter.saved(reply.answer)
-                    await self._render(caller, reply.answer, self._marks(ask, reply))
-                case GiveUp():
-                    await _send_refusal(caller, reply)
+        """A caller who hangs up ends this, not the call: what may be stored is computed on."""
+        async with WhileConnected(caller.receive) as guard:
+            guard.watch()
+            async with self._cache.answering(ask) as reply:
+                await self._deliver(caller, ask, reply)
+
+    async def _deliver(self, caller: _Caller, ask: Ask, reply: Reply) -> None:
+        match reply:
+            case Hit():
+                await self._send_hit(caller, reply)
+            case Live():
+                await self._send_live(caller, ask, reply)
+            case Collapsed():
+                caller.meter.tier = "collapsed"
+                caller.meter.saved(reply.answer)
+                await self._render(caller, reply.answer, self._marks(ask, reply))
+            case GiveUp():
+                await _send_refusal(caller, reply)
 
     def _marks(self, ask: Ask, reply: Live | Collapsed) -> Pairs:
         return marks_of_engine(reply, key=ask.key, debug=self._settings.debug)
@@ -219,12 +225,3 @@ def _scope(http: HttpScope, upstream: Upstream, envelope: Envelope) -> Scope:
 def _shows_usage(upstreams: Upstreams, call: Call) -> bool:
     """Whether the caller sees a usage event: not one that only AskOnce asked for."""
     return call.wants_usage or not upstreams.for_model(call.model).ask_usage
-
-
-def _guard(caller: _Caller, plan: Plan) -> contextlib.AbstractAsyncContextManager[object]:
-    """Ends the work when the caller hangs up, unless the answer is to be stored all the same."""
-    if plan.store:
-        return contextlib.nullcontext()
-    guard = WhileConnected(caller.receive)
-    guard.watch()
-    return guard

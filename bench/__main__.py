@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from bench.options import Options
 from bench.report import as_json, machine, table, tell
-from bench.servers import cores
+from bench.servers import cores, settle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, help="also write every round to this file")
     chosen = parser.parse_args(argv)
     options = Options(chosen.rounds, chosen.seconds, chosen.requests)
+    settle(None)
     where = machine()
     tell(where)
     if cores().server == cores().client:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import pytest
-
 from bench.report import as_json, number, table
 from bench.stats import Bar, Report, Sample, percentile
 

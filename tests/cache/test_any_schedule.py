@@ -56,7 +56,8 @@ async def play(
     kinds: list[Kind], actions: list[tuple[str, int, Controls | None]], bound: int
 ) -> None:
     """Play one schedule and judge what everybody got."""
-    scripts = [script(kind, number) for number, kind in enumerate([*kinds, *["good"] * 40])]
+    calls: list[Kind] = [*kinds, *["good"] * 40]  # type: ignore[list-item] # one of the kinds
+    scripts = [script(kind, number) for number, kind in enumerate(calls)]
     whole = {text_of(number) for number in range(len(scripts))}
     whole |= {text + " and on" * 300 for text in whole} | {"<garbage>", "<incomplete>"}
     async with Stage(*scripts, semantic=False, max_entry_bytes=bound) as stage:
@@ -80,7 +81,7 @@ async def play(
         assert all(caller.done() for caller in callers)
         for caller in callers:
             judge(caller, left, whole)
-        faults = [kind for kind in kinds[: stage.calls] if kind not in {"good"}]
+        faults = [kind for kind in kinds[: stage.calls] if kind != "good"]
         own = sum(
             controls in {PRIVATE, FRESH} for action, _, controls in actions if action == "start"
         )
@@ -105,9 +106,7 @@ def judge(caller: asyncio.Task[Got], left: set[asyncio.Task[Got]], whole: set[st
 
 
 @pytest.mark.slow
-@settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=False
-)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(FAULTY, max_size=5), st.lists(ACTIONS, max_size=25), st.sampled_from([700, 100_000])
 )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import msgspec
 
 from askonce.deadline import Deadlines, Span
-from askonce.errors import EmbedderBusy, EntryUnreadable, TextTooLong
+from askonce.errors import CacheFault, EmbedderBusy, EntryUnreadable, TextTooLong, places
 from askonce.events import BreakerMoved, BreakerState, Part, SkipCause, StepSkipped
 from askonce.policy.breaker import Breaker
 from askonce.units import Seconds
@@ -144,4 +144,6 @@ def _is_ours() -> bool:
 
 
 def _log_fault(part: Part, error: BaseException) -> None:
-    log.warning("cache part %s failed: %s: %s", part, type(error).__name__, error)
+    """Our own errors speak for themselves; another's message may quote a prompt."""
+    told = str(error) if isinstance(error, CacheFault) else places(error)
+    log.warning("cache part %s failed: %s: %s", part, type(error).__name__, told)

@@ -155,7 +155,8 @@ class ChatRoute:
         head, meter = reply.head, caller.meter
         meter.tier = "collapsed" if reply.collapsed else "engine"
         meter.status = head.status
-        headers = [*returned(head.headers, without=(b"content-length",)), *self._marks(ask, reply)]
+        private = (b"content-length", b"set-cookie") if reply.collapsed else (b"content-length",)
+        headers = [*returned(head.headers, without=private), *self._marks(ask, reply)]
         if not head.streamed:
             headers.append((b"content-length", b"%d" % len(head.body)))
             meter.began()

@@ -52,8 +52,7 @@ class SemanticTier:
 
     async def find(self, partition: bytes, text: str) -> Finding:
         """Candidates for this question; raises EmbedderError, VectorIndexError."""
-        if self._embedder.expected_time(text) > self._budget:
-            raise EmbedderBusy("the embedder would take longer than the deadline")
+        self._check_time(text)
         vector = await self._embedder.embed(text)
         near = await self._index.search(partition, vector, k=self._neighbours)
         passed, detail = self._prove(text, near)
@@ -62,12 +61,17 @@ class SemanticTier:
     async def keep(self, partition: bytes, item: IndexedText, vector: Vector | None) -> None:
         """Index a question that the engine has answered; raises EmbedderError, VectorIndexError."""
         if vector is None:
+            self._check_time(item.text)
             vector = await self._embedder.embed(item.text)
         await self._index.add(partition, item, vector)
 
     async def forget(self, keys: Sequence[bytes]) -> None:
         """Remove questions whose entries are gone; raises VectorIndexError."""
         await self._index.delete(keys)
+
+    def _check_time(self, text: str) -> None:
+        if self._embedder.expected_time(text) > self._budget:
+            raise EmbedderBusy("the embedder would take longer than the deadline")
 
     def _prove(self, text: str, near: Sequence[Neighbour]) -> tuple[tuple[Neighbour, ...], str]:
         passed: list[Neighbour] = []

@@ -28,7 +28,7 @@ PRIORITY = -10
 """Niceness of all that is measured, so that other programs disturb it less; needs root."""
 UVICORN = (
     *("--loop", "uvloop", "--http", "httptools", "--no-access-log", "--log-level", "warning"),
-    *("--no-server-header", "--ws", "none"),
+    *("--no-server-header", "--no-proxy-headers", "--ws", "none", "--lifespan", "on"),
 )
 """What `askonce serve` sets."""
 

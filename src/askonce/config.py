@@ -40,7 +40,7 @@ class UpstreamConfig(Section, frozen=True):
     url: str
     """Base URL up to and including `/v1`."""
     name: str = ""
-    """Shown in marks and metrics, part of the key; empty means the URL's host."""
+    """Shown in errors, part of the key; empty means the URL's host, port and path."""
     models: tuple[str, ...] = ("*",)
     """Shell patterns of model names."""
     api_key: str = ""
@@ -100,7 +100,7 @@ class SemanticConfig(Section, frozen=True):
     hub: str = ""
     """`owner/name@revision` to download when there is no path and no package."""
     mode: Literal["accurate", "fast"] = "accurate"
-    """`fast` uses a dynamic int8 file: half the time, cosines up to 0.013 off, its own index."""
+    """`fast` uses a dynamic int8 file: half the time, cosines up to 0.02 off, its own index."""
     threads: Count = 1
     """Threads of the embedder, for each worker."""
     queue: Count = 8

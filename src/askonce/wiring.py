@@ -56,6 +56,7 @@ async def open_parts(config: Config, *, clock: Clock, sink: Sink) -> Parts:
 
     A semantic tier that cannot be opened is left off: the rest works without it.
     """
+    upstreams = tuple((one.models, open_upstream(one)) for one in config.upstream)
     store = open_store(
         config.exact.store,
         clock=clock,
@@ -70,7 +71,6 @@ async def open_parts(config: Config, *, clock: Clock, sink: Sink) -> Parts:
         except (ConfigError, CacheFault) as reason:
             semantic_off = str(reason)
             log.warning("the semantic tier is off: %s", reason)
-    upstreams = tuple((one.models, open_upstream(one)) for one in config.upstream)
     return Parts(store, embedder, index, upstreams, semantic_off)
 
 
@@ -87,14 +87,18 @@ async def _open_semantic(
 
     data_dir = Path(config.server.data_dir)
     embedder = await OnnxEmbedder.open(config.semantic, data_dir=data_dir, clock=clock, sink=sink)
-    index = LocalIndex(
-        data_dir / "vectors.sqlite3",
-        embedder=embedder.id,
-        dim=embedder.dim,
-        max_entries=config.semantic.max_entries,
-        clock=clock,
-        sink=sink,
-    )
+    try:
+        index = LocalIndex(
+            data_dir / "vectors.sqlite3",
+            embedder=embedder.id,
+            dim=embedder.dim,
+            max_entries=config.semantic.max_entries,
+            clock=clock,
+            sink=sink,
+        )
+    except BaseException:
+        await embedder.close()
+        raise
     return embedder, index
 
 

@@ -109,7 +109,7 @@ class Cache:
             await leader.lead()
         except UpstreamError as error:
             flight.finish(error)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - nobody who waits is left waiting
             told = type(error).__name__, places(error)
             log.error("a flight failed: %s\n%s", *told)  # noqa: TRY400 - quotes no prompt
             flight.finish(UpstreamBroken("the gateway failed to relay the answer"))

@@ -9,7 +9,7 @@ from askonce.cache.ask import Ask, Collapsed, Live
 from askonce.canonical.answer import render_completion, render_stream
 from askonce.canonical.key import Scope, exact_key
 from askonce.canonical.request import asking_usage, parse_chat, question_of
-from askonce.errors import RequestError, UpstreamBroken
+from askonce.errors import RequestError, UpstreamError
 from askonce.flow import GiveUp, Hit, plan
 from askonce.gateway.errors import error_body, error_of
 from askonce.gateway.hangup import WhileConnected
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 PATH = "/v1/chat/completions"
 _JSON = (b"content-type", b"application/json")
 _EVENTS = (b"content-type", b"text/event-stream; charset=utf-8")
+_OF_ONE_CALLER = (b"set-cookie", b"x-request-id")
+"""Of an engine's answer to one caller, not for others who share it."""
 _NOT_FORWARDED = (b"cache-control", b"content-length", b"accept-encoding")
 
 
@@ -155,8 +157,8 @@ class ChatRoute:
         head, meter = reply.head, caller.meter
         meter.tier = "collapsed" if reply.collapsed else "engine"
         meter.status = head.status
-        private = (b"content-length", b"set-cookie") if reply.collapsed else (b"content-length",)
-        headers = [*returned(head.headers, without=private), *self._marks(ask, reply)]
+        without = (b"content-length", *(_OF_ONE_CALLER if reply.collapsed else ()))
+        headers = [*returned(head.headers, without=without), *self._marks(ask, reply)]
         if not head.streamed:
             headers.append((b"content-length", b"%d" % len(head.body)))
             meter.began()
@@ -175,7 +177,7 @@ async def _pieces(caller: _Caller, reply: Live, *, usage: bool) -> AsyncIterator
         async for piece in reply.flight.pieces(usage=usage):
             caller.meter.began()
             yield piece
-    except UpstreamBroken as broken:
+    except UpstreamError as broken:
         caller.meter.status = broken.status
         yield b"data: " + error_body(error_of(broken), caller.http) + b"\n\n"
 

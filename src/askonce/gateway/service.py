@@ -28,16 +28,22 @@ from askonce.ports import SupportsEpoch
 from askonce.settings.files import server_secret
 from askonce.settings.load import take_over
 from askonce.telemetry.fanout import Fanout
+from askonce.telemetry.figures import run_directory
 from askonce.telemetry.log import LogSink
 from askonce.telemetry.prometheus import CONTENT_TYPE, PrometheusSink
 from askonce.units import Seconds
 from askonce.wiring import build_cache, open_parts
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from typing import Any
+
     from askonce.cache.driver import Cache
     from askonce.config import Config
     from askonce.gateway.http import Handler, Receive, Scope, Send
     from askonce.wiring import Parts
+
+    OpensParts = Callable[..., Coroutine[Any, Any, Parts]]
 
 YOUNG_OBJECTS = 10_000
 """New objects until the collector looks at them: a few hundred requests under way."""
@@ -45,13 +51,20 @@ YOUNG_OBJECTS = 10_000
 GRACE = 10.0
 """Seconds that answers under way have to end and be stored when the server stops."""
 
+PATIENCE = 1.0
+"""Seconds that the start waits for the store; a locked one is left for later."""
+
 
 class Service:
     """Everything behind the routes, from start to stop."""
 
-    def __init__(self, config: Config) -> None:
-        """Opens nothing: that needs a running event loop."""
+    def __init__(self, config: Config, *, open_parts: OpensParts = open_parts) -> None:
+        """Opens nothing: that needs a running event loop.
+
+        open_parts: how the parts behind the configuration come about.
+        """
         self._config = config
+        self._open_parts = open_parts
         self._clock = SystemClock()
         self._figures = PrometheusSink(_shared_figures(config))
         self._sink = Fanout((self._figures, LogSink()))
@@ -74,32 +87,39 @@ class Service:
         )
 
     async def start(self) -> None:
-        """Open all parts; raises ConfigError."""
+        """Open all parts; raises ConfigError, and then leaves nothing open."""
         config, clock, sink = self._config, self._clock, self._sink
-        secret = config.tenants.secret.encode() or server_secret(Path(config.server.data_dir))
-        self._parts = parts = await open_parts(config, clock=clock, sink=sink)
-        self._cache, exact = build_cache(config, parts, clock=clock, sink=sink)
+        secret = config.tenants.secret.encode() or await asyncio.to_thread(
+            server_secret, Path(config.server.data_dir)
+        )
+        self._parts = parts = await self._open_parts(config, clock=clock, sink=sink)
+        try:
+            self._build(parts, partitioner(config.tenants, secret))
+        except BaseException:
+            await self.stop()
+            raise
+        with contextlib.suppress(CacheFault, TimeoutError):
+            async with asyncio.timeout(PATIENCE):
+                await parts.store.stats()  # opens what opens late, before the first deadline
+
+    def _build(self, parts: Parts, partition: Callable[[bytes], bytes]) -> None:
+        config, clock, sink = self._config, self._clock, self._sink
         upstreams = Upstreams(parts.upstreams)
+        self._cache, exact = build_cache(config, parts, clock=clock, sink=sink)
         self._passthrough = Passthrough(upstreams, buffer_limit=config.server.max_body_bytes)
         self._chat = ChatRoute(
             self._cache,
             upstreams,
-            envelope_reader(
-                config.controls, partitioner(config.tenants, secret), config.exact.key_headers
-            ),
+            envelope_reader(config.controls, partition, config.exact.key_headers),
             _chat_settings(config, parts),
             clock=clock,
             sink=sink,
             new_id=new_id,
         )
-        self._tasks = [
-            asyncio.create_task(tell_sizes(parts.store, parts.index, sink)),
-            asyncio.create_task(self._figures.keep_publishing()),
-        ]
-        with contextlib.suppress(CacheFault):
-            await parts.store.stats()  # opens what opens late, before the first deadline
+        upkeep = [tell_sizes(parts.store, parts.index, sink), self._figures.keep_publishing()]
         if isinstance(parts.store, SupportsEpoch):
-            self._tasks.append(asyncio.create_task(follow_epoch(parts.store, exact)))
+            upkeep.append(follow_epoch(parts.store, exact))
+        self._tasks = [asyncio.create_task(work) for work in upkeep]
 
     async def stop(self) -> None:
         """Let answers under way end, then close all parts."""
@@ -159,7 +179,7 @@ def new_id() -> str:
 
 
 def _shared_figures(config: Config) -> Path | None:
-    return Path(config.server.data_dir) / "run" if config.server.workers > 1 else None
+    return run_directory(Path(config.server.data_dir)) if config.server.workers > 1 else None
 
 
 def _chat_settings(config: Config, parts: Parts) -> ChatSettings:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from askonce.trust.comparison import Comparison, compare
 from askonce.trust.lexicon import listed
-from askonce.trust.reading import analyse
+from askonce.trust.reading import analyse, equal
 from askonce.trust.roles import exchanged
 from askonce.trust.words import exclude, excluded, form
 
@@ -43,6 +43,8 @@ _DATES = _forms("""
     dinner
 """)
 _QUANTIFIERS = listed("all only every each both either none some any most least first last")
+_RIVALS = (frozenset({"and", "or"}), frozenset({"as", "than"}))
+"""Small words of which each text has another."""
 _PLAIN_ANSWERS = listed("who when where why count amount duration")
 """Answers of different kinds, whatever else the question says."""
 _RELATIONS = listed("before after over under until except atleast atmost")
@@ -51,7 +53,7 @@ _RELATIONS = listed("before after over under until except atleast atmost")
 def veto(question: str, cached: str) -> str | None:
     """The name of the first guard that holds evidence against serving, or None."""
     left, right = analyse(question), analyse(cached)
-    if left.plain == right.plain:
+    if equal(left, right):
         return None
     pair = compare(left, right)
     return next((name for name, holds in GUARDS.items() if holds(pair)), None)
@@ -60,7 +62,7 @@ def veto(question: str, cached: str) -> str | None:
 def verdicts(question: str, cached: str) -> list[str]:
     """The names of all guards that hold evidence against serving."""
     left, right = analyse(question), analyse(cached)
-    if left.plain == right.plain:
+    if equal(left, right):
         return []
     pair = compare(left, right)
     return [name for name, holds in GUARDS.items() if holds(pair)]
@@ -116,21 +118,23 @@ def _opposites(pair: Comparison) -> bool:
 
 
 def _scope(pair: Comparison) -> bool:
-    if not _framed_alike(pair):
-        return False
     left, right = set(pair.left.words), set(pair.right.words)
     differ = left ^ right
-    if differ & _RELATIONS or "only" in differ:
+    rivals = any(two <= differ and len(two & left) == 1 for two in _RIVALS)
+    if rivals and pair.alike >= CONTAINED:
         return True
-    if left & _QUANTIFIERS - right and right & _QUANTIFIERS - left:
-        return True
-    return {"and", "or"} <= differ and ("and" in left) != ("or" in left)
+    if not _framed_alike(pair):
+        return False
+    quantified = left & _QUANTIFIERS - right and right & _QUANTIFIERS - left
+    return bool(quantified or differ & _RELATIONS or "only" in differ)
 
 
 def _person(pair: Comparison) -> bool:
     if not _framed_alike(pair):
         return False
     left, right = pair.left.grammar, pair.right.grammar
+    if left.subjects & right.objects and left.objects & right.subjects:
+        return True
     third = {"m", "f"}
     if (left.persons | left.owners) & third != (right.persons | right.owners) & third:
         return True

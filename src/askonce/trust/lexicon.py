@@ -34,7 +34,7 @@ SOFT = listed(
     around near only all every each both either must should may might not no never without
     nor over under before after during usually normally typically generally approximately
     roughly probably definitely certainly directly successfully immediately instantly soon
-    time allowed safely
+    time allowed safely explain describe define meaning mean
     """
 )
 """Say little alone: one of them too many is no evidence. Guards of their own look at some."""

@@ -21,6 +21,8 @@ _WH = listed("what where who when why how that there it he she here let")
 class Reading(msgspec.Struct, frozen=True):
     """One text, read."""
 
+    folded: str
+    """The whole text in lower case and single spaces."""
     plain: tuple[str, ...]
     """All tokens; equal ones make equal texts."""
     words: tuple[str, ...]
@@ -42,6 +44,11 @@ class Reading(msgspec.Struct, frozen=True):
     """Most letters are Latin: the script that the embedder can tell apart."""
 
 
+def equal(one: Reading, other: Reading) -> bool:
+    """Whether two texts differ in case, spacing, end marks or number spelling at most."""
+    return one.folded == other.folded or one.plain == other.plain
+
+
 @lru_cache(maxsize=2048)
 def analyse(text: str) -> Reading:
     """Read a text; linear in its length."""
@@ -52,6 +59,7 @@ def analyse(text: str) -> Reading:
     forms = tuple(_form(token) for token in kept)
     words = tuple(token.text for token in resolved)
     return Reading(
+        folded=plain.casefold(),
         plain=tuple(token.text for token in found),
         words=words,
         forms=forms,

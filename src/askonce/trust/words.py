@@ -11,7 +11,7 @@ from askonce.trust.opposites import EXCLUSIVE, OPPOSITES
 from askonce.trust.synonyms import SYNONYMS
 
 _VOWELS = frozenset("aeiouy")
-_SILENT_E = re.compile("[^aeiouy]{1,2}[aeiouy][^aeiouywx]")
+_SILENT_E = re.compile("[^aeiouy]{1,2}[aeiouy][^aeiouywx]|..[^cvzs][cvzs]|..dg")
 _PREFIXES = ("un", "in", "im", "ir", "il", "dis", "non", "de", "mis", "anti")
 
 

@@ -225,3 +225,18 @@ async def test_keys_and_scores_show_in_debug_mode_alone(tmp_path: Path) -> None:
         assert [a.headers["x-cache"] for a in answers] == ["MISS", "HIT", "HIT"]
         assert ["key=" in a.headers["cache-status"] for a in answers] == [debug] * 3
         assert ("x-askonce-score" in answers[2].headers) == debug
+
+
+async def test_tiers_can_be_switched_off_one_by_one(tmp_path: Path) -> None:
+    """Meaning alone serves without the exact tier; with neither all is passed on."""
+    off = {"enabled": False}
+    async with open_house(tmp_path / "a", embedder=near(), exact=off) as house:
+        answers = [await house.ask(body_of(text)) for text in (FRANCE, FRANCE, FRANCE_AGAIN)]
+    assert [answer.headers["x-cache"] for answer in answers] == ["MISS", "HIT", "HIT"]
+    assert {marks(answer)[3] for answer in answers[1:]} == {"detail=semantic"}
+    async with open_house(tmp_path / "b", exact=off) as house:
+        answers = [await house.ask(body_of()) for _ in range(2)]
+        assert (await house.parts.store.stats()).entries == 0
+    for answer in answers:
+        assert marks(answer) == ["AskOnce", "fwd=bypass", "fwd-status=200"]
+        assert answer.headers["x-cache"] == "BYPASS"

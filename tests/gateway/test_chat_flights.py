@@ -10,7 +10,7 @@ import pytest
 from tests.gateway.house import AUTH, CHAT, body_of, marks, open_house
 
 from askonce.stores.hot import HotEntries
-from askonce.testing.answers import JSON, Chat, Reply
+from askonce.testing.answers import JSON, Chat, Reply, garbage_events
 from askonce.testing.engine import FakeEngine
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ async def test_a_hundred_equal_requests_make_one_call(tmp_path: Path, kind: str)
 
 
 @pytest.mark.parametrize("stream", [True, False])
-async def test_a_leader_that_hangs_up_loses_nobodys_answer(tmp_path: Path, stream: bool) -> None:  # noqa: FBT001
+async def test_a_leader_that_hangs_up_loses_nobodys_answer(tmp_path: Path, *, stream: bool) -> None:
     """When the first caller leaves half-way the others get all of it, and it is stored."""
     chat = Chat(text="an answer of several words", delay=0.1, pause=0.03)
     async with open_house(tmp_path, FakeEngine(otherwise=chat)) as house:
@@ -173,3 +173,33 @@ async def test_nothing_of_a_request_stays(tmp_path: Path) -> None:
         assert held.size <= 1 << 20
         assert isinstance(hot, HotEntries)
         assert 0 < len(hot) < 100
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_an_answer_too_long_to_keep_reaches_all(tmp_path: Path, *, stream: bool) -> None:
+    """Past the bound nothing is stored, and everybody still gets every byte."""
+    text = "word " * 4000
+    chat = Chat(text=text, delay=0.1)
+    bounds = {"max_entry_bytes": 2000}
+    async with open_house(tmp_path, FakeEngine(otherwise=chat), exact=bounds) as house:
+        answers = await crowd(house, [stream] * 5)
+        refused = await house.metric('askonce_admission_refused_total{reason="oversize"}')
+        assert (await house.parts.store.stats()).entries == 0
+        assert refused == len(house.asked)
+    assert {text_of(answer) for answer in answers} == {text}
+
+
+async def test_callers_of_both_kinds_get_an_answer_that_cannot_be_put_together(
+    tmp_path: Path,
+) -> None:
+    """Who waits for the other delivery asks again when a stream cannot be turned into it."""
+    engine = FakeEngine(garbage_events(), otherwise=Chat(text="fine", delay=0.05))
+    async with open_house(tmp_path, engine) as house:
+        first = asyncio.create_task(house.ask(body_of(stream=True)))
+        while not house.cache._flights:
+            await asyncio.sleep(0)
+        answers = await crowd(house, [False] * 5)
+        odd = await first
+        assert len(engine.asked) == 2
+    assert odd.body == garbage_events().body
+    assert {text_of(answer) for answer in answers} == {"fine"}

@@ -84,7 +84,8 @@ async def test_engines_at_one_host_are_told_apart(tmp_path: Path) -> None:
 async def test_errors_pass_unchanged_and_are_not_kept(
     tmp_path: Path,
     status: int,
-    stream: bool,  # noqa: FBT001
+    *,
+    stream: bool,
 ) -> None:
     """An error's status, body, rate-limit headers and retry-after are the engine's own."""
     engine = FakeEngine(refusal(429) if status == 529 else refusal(status))
@@ -209,7 +210,8 @@ BAD_TOOL = Chat(calls=(("f", "{not json"),), finish="tool_calls")
 async def test_what_cannot_be_trusted_passes_and_is_not_kept(
     tmp_path: Path,
     reply: Reply | Chat,
-    stream: bool,  # noqa: FBT001
+    *,
+    stream: bool,
 ) -> None:
     """An engine's odd answer reaches the caller as it is, and the next request asks again."""
     engine = FakeEngine(reply)

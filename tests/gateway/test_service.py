@@ -8,7 +8,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.gateway.house import CHAT, body_of, config_of, marks, near, open_house
+import uvicorn
+from tests.gateway.house import CHAT, House, body_of, config_of, marks, near, open_house
 
 from askonce.config import Config
 from askonce.errors import ConfigError
@@ -98,14 +99,14 @@ async def test_what_one_clears_the_other_stops_serving(tmp_path: Path) -> None:
 
 async def test_the_end_waits_for_answers_under_way(tmp_path: Path) -> None:
     """Stopping lets a flight land and be stored, though its caller is gone."""
+    body = b'{"model":"m","messages":[{"role":"user","content":"x"}]}'
+    head = f"POST {CHAT} HTTP/1.1\r\nhost: g\r\ncontent-length: {len(body)}\r\n\r\n"
     async with FakeEngine(otherwise=Chat(text="late", delay=0.3)) as engine:
         async with (
             open_house(tmp_path, engine, started=True) as house,
             house.caller() as caller,
         ):
-            body = b'{"model":"m","messages":[{"role":"user","content":"x"}]}'
-            head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: g\r\ncontent-length: {len(body)}"
-            await caller.send(head.encode() + b"\r\n\r\n" + body)
+            await caller.send(head.encode() + body)
             async with asyncio.timeout(5):
                 while not engine.asked:
                     await asyncio.sleep(0.005)
@@ -113,6 +114,30 @@ async def test_the_end_waits_for_answers_under_way(tmp_path: Path) -> None:
             hit = await house.send("POST", CHAT, body)
         assert len(engine.asked) == 1
     assert hit.headers["x-cache"] == "HIT"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_server_that_stops_lets_its_callers_finish(tmp_path: Path, *, stream: bool) -> None:
+    """Whoever waits when the server is told to stop still gets all of the answer."""
+    async with FakeEngine(otherwise=Chat(text="a b c", delay=0.2, pause=0.05)) as engine:
+        service = Service(config_of(tmp_path, engine.url))
+        server = uvicorn.Server(
+            uvicorn.Config(service.gateway(), port=0, log_config=None, lifespan="on", ws="none")
+        )
+        running = asyncio.create_task(server.serve())
+        async with asyncio.timeout(10):
+            while not server.started:
+                await asyncio.sleep(0.01)
+            house = House(service, server.servers[0].sockets[0].getsockname()[1], (engine,))
+            waiting = asyncio.create_task(house.send_only(body_of(stream=stream)))
+            while not engine.asked:
+                await asyncio.sleep(0.005)
+            server.should_exit = True
+            answer = await waiting
+            await running
+    assert answer.status == 200
+    assert answer.whole
+    assert answer.body.endswith(b"data: [DONE]\n\n" if stream else b"}")
 
 
 async def test_nothing_is_left_after_the_end(tmp_path: Path) -> None:
@@ -180,7 +205,7 @@ async def test_nothing_is_served_before_the_start() -> None:
         return {"type": "http.request", "body": b"{}"}
 
     scope = {"type": "http", "method": "POST", "headers": [], "query_string": b""}
-    for path in ("/v1/chat/completions", "/v1/models", "/readyz"):
+    for path in (CHAT, "/v1/models", "/readyz"):
         await service.gateway()(
             {**scope, "path": path, "method": "GET"[: 4 * (path == "/readyz")] or "POST"},
             receive,

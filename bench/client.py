@@ -110,6 +110,7 @@ class Sender:
         self._idle: deque[Connection] = deque()
         self._due: deque[float] = deque()
         self._until = 0.0
+        self._closed = False
         self.errors = 0
         self.latencies: list[float] = []
 
@@ -131,21 +132,22 @@ class Sender:
         else:
             for _ in range(self._stream.connections):
                 self._idle.popleft().send(self._next(), time.perf_counter())
-        await asyncio.sleep(seconds)
+        await asyncio.sleep(seconds + every)
         await self._drained()
+        self._closed = True
         for connection in self._idle:
             connection.close()
         return Outcome(seconds, self.errors, self.latencies)
 
     async def _drained(self) -> None:
         for _ in range(500):
-            if len(self._idle) == self._stream.connections:
+            if not self._due and len(self._idle) == self._stream.connections:
                 return
             await asyncio.sleep(0.01)
         self.errors += self._stream.connections - len(self._idle)
 
     def _tick(self, meant: float, every: float) -> None:
-        if meant >= self._until:
+        if meant >= self._until or self._closed:
             return
         self._due.append(time.perf_counter())
         self._pump()

@@ -24,39 +24,39 @@ BAR = Bar(">=", 0.6)
 
 def run(folder: Path, options: Options) -> Report:
     """Ask all of them the same, in turn, `options.rounds` times."""
-    cores = servers.cores()
+    core = servers.cores()
     report = Report(
         "hits", f"exact hits of one core, {CONNECTIONS} connections, 1 kB in, 2.2 kB out"
     )
     request = request_body(1000)
     with ExitStack() as stack:
-        origin = stack.enter_context(servers.origin(folder, answer_body(), cores.client)).port
-        gateway = servers.gateway(folder / "gateway", origin, cores.server)
+        origin = stack.enter_context(servers.origin(folder, answer_body(), core.client)).port
+        gateway = servers.gateway(folder / "gateway", origin, core.server)
         subjects = {"AskOnce": stack.enter_context(gateway)}
         servers.ask(subjects["AskOnce"].port, request)
         headers, body = servers.ask(subjects["AskOnce"].port, request)
         if ("x-cache", "HIT") not in headers:
             raise SystemExit(f"the second answer is no hit: {headers}")
         own = [pair for pair in headers if pair[0] not in {"date", "server"}]
-        subjects["bare ASGI"] = stack.enter_context(servers.canned(folder, own, body, cores.server))
+        subjects["bare ASGI"] = stack.enter_context(servers.canned(folder, own, body, core.server))
         if servers.nginx_program():
-            subjects["nginx"] = stack.enter_context(servers.nginx(folder, own, body, cores.server))
+            subjects["nginx"] = stack.enter_context(servers.nginx(folder, own, body, core.server))
         else:
             report.notes.append("nginx is not installed (Debian package nginx-light): not compared")
         if not has_wrk():
             report.notes.append("wrk is not installed (Debian package wrk): slower own client used")
         runs = measure(folder, subjects, request, options)
+    cores = {name: Sample(tuple(run.per_core for run in found)) for name, found in runs.items()}
     rates = {name: Sample(tuple(run.rate for run in found)) for name, found in runs.items()}
-    costs = {name: Sample(tuple(run.cpu * 1e6 for run in found)) for name, found in runs.items()}
-    for name in runs:
-        report.add(f"{name}, answers", rates[name], "/s")
-        report.add(f"{name}, processor an answer", costs[name], "us")
-    report.add(
-        "AskOnce over bare ASGI, answers", rates["AskOnce"].over(rates["bare ASGI"]), "x", BAR
-    )
-    report.add("bare ASGI over AskOnce, processor", costs["bare ASGI"].over(costs["AskOnce"]), "x")
-    if "nginx" in runs:
-        report.add("AskOnce over nginx, answers", rates["AskOnce"].over(rates["nginx"]), "x")
+    for name, sample in cores.items():
+        report.add(f"{name}, for a second of one core", sample, "/s")
+    for name, sample in rates.items():
+        report.add(f"{name}, by the clock", sample, "/s")
+    for other in list(runs)[1:]:
+        bar = BAR if other == "bare ASGI" else None
+        report.add(f"AskOnce over {other}", cores["AskOnce"].over(cores[other]), "x", bar)
+        clock = rates["AskOnce"].over(rates[other])
+        report.add(f"AskOnce over {other}, by the clock", clock, "x")
     return report
 
 

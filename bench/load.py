@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 NUMBER = MARK * 6
 """Stands in a body for twelve digits that no other request has."""
+SETTLING = 0.25
+"""Seconds before a load, in which what others left behind is written."""
 _starts = itertools.count(int(time.time()) % 100_000)
 _LUA = """
 wrk.method, wrk.body = "POST", %(body)s
@@ -52,7 +54,12 @@ class Run:
     p50: float
     """Seconds."""
     cpu: float = 0.0
-    """Seconds of the server's processor for one answer."""
+    """Seconds of the server's processor for one answer; 0 where that is not known."""
+
+    @property
+    def per_core(self) -> float:
+        """Answers for a second of one core, whatever else ran on it; else answers a second."""
+        return 1 / self.cpu if self.cpu else self.rate
 
 
 def has_wrk() -> bool:
@@ -62,6 +69,7 @@ def has_wrk() -> bool:
 
 def load(folder: Path, server: Server, body: bytes, connections: int, *, seconds: float) -> Run:
     """Keep so many connections busy for so long; `NUMBER` in the body makes each request new."""
+    time.sleep(SETTLING)
     before = server.cpu()
     run, answers = _load(folder, server.port, body, connections, seconds)
     return replace(run, cpu=(server.cpu() - before) / answers)

@@ -28,7 +28,7 @@ PRIORITY = -10
 """Niceness of all that is measured, so that other programs disturb it less; needs root."""
 UVICORN = (
     *("--loop", "uvloop", "--http", "httptools", "--no-access-log", "--log-level", "warning"),
-    *("--no-server-header", "--ws", "none"),
+    *("--no-server-header", "--no-proxy-headers", "--ws", "none", "--lifespan", "on"),
 )
 """What `askonce serve` sets."""
 
@@ -66,10 +66,11 @@ def spawn(
     """A child bound to a core, and before its neighbours where that is allowed."""
     paths = [str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), **(environ or {})}
-    return subprocess.Popen(argv, env=env, preexec_fn=partial(_settle, core), **pipes)  # type: ignore[call-overload,no-any-return]  # noqa: PLW1509 - one thread here
+    return subprocess.Popen(argv, env=env, preexec_fn=partial(settle, core), **pipes)  # type: ignore[call-overload,no-any-return]  # noqa: PLW1509 - one thread here
 
 
-def _settle(core: int | None) -> None:
+def settle(core: int | None) -> None:
+    """Bind this process to a core, and put it before others where that is allowed."""
     if core is not None:
         os.sched_setaffinity(0, {core})
     with contextlib.suppress(OSError):

@@ -55,17 +55,23 @@ def percentile(values: Sequence[float], share: float) -> float:
     return ordered[max(math.ceil(share * len(ordered)) - 1, 0)]
 
 
+_RELATIONS: dict[str, Callable[[float, float], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    "<": operator.lt,
+}
+
+
 @dataclass(frozen=True)
 class Bar:
     """What a median must reach."""
 
-    relation: Literal[">=", "<="]
+    relation: Literal[">=", "<=", "<"]
     limit: float
 
     def cleared_by(self, sample: Sample) -> bool:
         """Whether the median is on the right side."""
-        median = sample.median
-        return median >= self.limit if self.relation == ">=" else median <= self.limit
+        return _RELATIONS[self.relation](sample.median, self.limit)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import msgspec
 
+from askonce.deadline import Deadlines, Span
 from askonce.errors import CacheFault, EmbedderBusy, EntryUnreadable, TextTooLong, places
 from askonce.events import BreakerMoved, BreakerState, Part, SkipCause, StepSkipped
 from askonce.policy.breaker import Breaker
@@ -60,6 +61,7 @@ class Steps:
         self._clock = clock
         self._sink = sink
         self._breakers: dict[Part, Breaker] = {}
+        self._deadlines: dict[Seconds, Deadlines] = {}
         self._told: dict[Part, BreakerState] = {}
 
     async def attempt(
@@ -73,7 +75,7 @@ class Steps:
         self._tell(part, breaker)
         call = _Call(breaker, began, trial=breaker.state == "half_open")
         try:
-            async with asyncio.timeout(deadline):
+            with self._within(deadline):
                 result = await step()
         except asyncio.CancelledError as cancelled:
             if _is_ours():
@@ -110,6 +112,12 @@ class Steps:
             return "deadline"
         _log_fault(part, error)
         return "error"
+
+    def _within(self, deadline: Seconds) -> Span:
+        deadlines = self._deadlines.get(deadline)
+        if deadlines is None:
+            deadlines = self._deadlines[deadline] = Deadlines(deadline)
+        return deadlines.span()
 
     def _breaker(self, part: Part) -> Breaker:
         breaker = self._breakers.get(part)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from askonce.cache.ask import Reply
     from askonce.cache.driver import Cache
     from askonce.canonical.answer import Answer
-    from askonce.canonical.request import Call
+    from askonce.canonical.request import Call, Question
     from askonce.flow import Lives
     from askonce.gateway.envelope import Envelope
     from askonce.gateway.http import Receive, Send
@@ -105,8 +105,7 @@ class ChatRoute:
     def _ask(
         self, caller: _Caller, upstream: Upstream, envelope: Envelope, scope: Scope, key: bytes
     ) -> Ask:
-        question = question_of(caller.call, max_temperature=self._settings.max_temperature)
-        known = None if isinstance(question, str) else question
+        known = self._question_of(caller.call)
         return Ask(
             call=caller.call,
             question=known,
@@ -115,6 +114,12 @@ class ChatRoute:
             plan=plan(envelope.controls, self._settings.lives, has_question=known is not None),
             send=lambda: _send_upstream(caller, upstream),
         )
+
+    def _question_of(self, call: Call) -> Question | None:
+        if not self._settings.lives.semantic:
+            return None
+        question = question_of(call, max_temperature=self._settings.max_temperature)
+        return None if isinstance(question, str) else question
 
     async def _answer(self, caller: _Caller, ask: Ask) -> None:
         """A caller who hangs up ends this, not the call: what may be stored is computed on."""

@@ -109,7 +109,7 @@ async def test_candidates_at_the_floor_pass() -> None:
     """A candidate exactly at the floor is looked at, one below is not."""
     index = ListIndex(near(0.95, "What is a cat?"), near(0.9, "What is a cat"), near(0.899, "x"))
     finding = await tier_over(index).find(PARTITION, "What is a cat?")
-    assert [neighbour.score for neighbour in finding.passed] == [0.95, 0.9]
+    assert [neighbour.score for neighbour in finding.passed()] == [0.95, 0.9]
     assert finding.vector is ONE
     assert finding.detail == ""
     assert index.asked == [(PARTITION, 5)]
@@ -118,7 +118,7 @@ async def test_candidates_at_the_floor_pass() -> None:
 async def test_a_score_that_is_no_number_never_passes() -> None:
     """A broken vector gives no proof of likeness."""
     finding = await tier_over(ListIndex(near(math.nan, "What is a cat?"))).find(PARTITION, "a cat")
-    assert finding.passed == ()
+    assert list(finding.passed()) == []
 
 
 async def test_a_guard_vetoes_and_says_so() -> None:
@@ -131,7 +131,7 @@ async def test_a_guard_vetoes_and_says_so() -> None:
         near(0.97, asked, b"same"),
     )
     finding = await tier_over(index, sink=sink).find(PARTITION, asked)
-    assert [neighbour.item.key for neighbour in finding.passed] == [b"same"]
+    assert [neighbour.item.key for neighbour in finding.passed()] == [b"same"]
     vetoes = sink.of(GuardVetoed)
     assert len(vetoes) == 2
     assert finding.detail == f"veto_{vetoes[0].guard}"

@@ -143,7 +143,7 @@ class Leader:
             return ""
         finding = await semantic.find(self._partition, question.text)
         self._vector = finding.vector
-        for neighbour in finding.passed:
+        for neighbour in finding.passed():
             entry = await self._entry_of(neighbour)
             if entry is not None:
                 return entry, neighbour

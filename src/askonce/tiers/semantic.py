@@ -2,28 +2,42 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import takewhile
+from typing import TYPE_CHECKING
 
 from askonce.errors import EmbedderBusy
 from askonce.events import GuardVetoed
 from askonce.trust.guards import veto
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from askonce.ports import Embedder, IndexedText, Neighbour, Sink, Vector, VectorIndex
     from askonce.units import Cosine, Seconds
 
 
-class Finding(NamedTuple):
-    """What a search brought."""
+class Finding:
+    """What a search brought; candidates are proven one by one, as far as somebody asks."""
 
-    vector: Vector
-    """The question's own vector, to be stored with a fresh answer."""
-    passed: tuple[Neighbour, ...]
-    """Candidates that passed floor and guards, best first."""
-    detail: str
-    """Why the best candidate was refused, or empty."""
+    def __init__(self, vector: Vector, text: str, near: Sequence[Neighbour], sink: Sink) -> None:
+        """near: candidates above the floor, best first."""
+        self.vector = vector
+        """The question's own vector, to be stored with a fresh answer."""
+        self.detail = ""
+        """Why the best candidate was refused, as far as `passed` was read; else empty."""
+        self._text = text
+        self._near = near
+        self._sink = sink
+
+    def passed(self) -> Iterator[Neighbour]:
+        """Candidates against which no guard holds evidence, best first."""
+        for neighbour in self._near:
+            guard = veto(self._text, neighbour.item.text)
+            if guard is None:
+                yield neighbour
+                continue
+            self._sink.emit(GuardVetoed(guard))
+            self.detail = self.detail or f"veto_{guard}"
 
 
 class SemanticTier:
@@ -55,8 +69,8 @@ class SemanticTier:
         self._check_time(text)
         vector = await self._embedder.embed(text)
         near = await self._index.search(partition, vector, k=self._neighbours)
-        passed, detail = self._prove(text, near)
-        return Finding(vector, passed, detail)
+        above = list(takewhile(lambda neighbour: neighbour.score >= self._floor, near))
+        return Finding(vector, text, above, self._sink)
 
     async def keep(self, partition: bytes, item: IndexedText, vector: Vector | None) -> None:
         """Index a question that the engine has answered; raises EmbedderError, VectorIndexError."""
@@ -72,17 +86,3 @@ class SemanticTier:
     def _check_time(self, text: str) -> None:
         if self._embedder.expected_time(text) > self._budget:
             raise EmbedderBusy("the embedder would take longer than the deadline")
-
-    def _prove(self, text: str, near: Sequence[Neighbour]) -> tuple[tuple[Neighbour, ...], str]:
-        passed: list[Neighbour] = []
-        detail = ""
-        for neighbour in near:
-            if not neighbour.score >= self._floor:  # also when it is no number
-                break
-            guard = veto(text, neighbour.item.text)
-            if guard is None:
-                passed.append(neighbour)
-                continue
-            self._sink.emit(GuardVetoed(guard))
-            detail = detail or f"veto_{guard}"
-        return tuple(passed), detail

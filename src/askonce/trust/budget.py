@@ -54,6 +54,8 @@ class Caution(msgspec.Struct, frozen=True):
     """Share of would-be hits that ask the engine all the same, so that no level goes blind."""
     audit: float = 0.05
     """Mean share of hits that are audited, more of them where errors are likely."""
+    first: float = 100.0
+    """Hits around which the audits of a fresh level fall off to their mean share."""
     least_audit: float = 0.02
     most_audit: float = 0.5
 
@@ -130,7 +132,8 @@ def level(cells: Cells, rates: Rates, budget: Budget, caution: Caution) -> Level
         account.lower_to(cell)
         if _fits(account, budget, caution):
             best, limit = cell, account.upper(caution) / account.hits
-    return Level(best, limit, audits(cells.shares(), rates, best, caution))
+    mean = caution.audit + caution.first / (2 * caution.first + sum(cells.served) / cells.unit) if caution.first else caution.audit
+    return Level(best, limit, audits(cells.shares(), rates, best, mean, caution))
 
 
 def _fits(account: Account, budget: Budget, caution: Caution) -> bool:
@@ -140,7 +143,7 @@ def _fits(account: Account, budget: Budget, caution: Caution) -> bool:
     return account.upper(caution) <= allowed
 
 
-def audits(shares: Sequence[float], rates: Rates, lowest: int, caution: Caution) -> list[float]:
+def audits(shares: Sequence[float], rates: Rates, lowest: int, mean: float, caution: Caution) -> list[float]:
     """Audit probabilities by cell: as the square root of the wrong rate, which tells most per audit.
 
     The mean over what is served is `caution.audit`, but for the limits.
@@ -148,7 +151,7 @@ def audits(shares: Sequence[float], rates: Rates, lowest: int, caution: Caution)
     spread = [sqrt(rates.rate(cell)) if cell >= lowest else 0.0 for cell in range(CELLS)]
     served = sum(shares[lowest:])
     total = sum(share * root for share, root in zip(shares, spread, strict=True))
-    scale = caution.audit * served / total if total else 0.0
+    scale = mean * served / total if total else 0.0
     return [
         min(caution.most_audit, max(caution.least_audit, scale * root)) if root else 0.0
         for root in spread

@@ -193,7 +193,9 @@ def _stepped(
     ridge_height, ridge_tilt = parent.ridge
     up, turn = -ridge_height * line.height, -ridge_tilt * line.tilt
     uu, ut, tt = ridge_height, 0.0, ridge_tilt
-    for many, bad, rate, score in zip(labels, wrong, moved(parent, line), MIDDLES, strict=True):
+    rates = moved(parent, line)
+    for cell in range(1, CELLS):  # the lowest cell has no middle
+        many, bad, rate, score = labels[cell], wrong[cell], rates[cell], MIDDLES[cell]
         off = bad - many * rate
         bend = many * rate * (1 - rate)
         up += off

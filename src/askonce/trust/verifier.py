@@ -1,0 +1,223 @@
+"""P(same answer) for a question and its nearest cached ones; learns where the traffic is.
+
+The request path reads an immutable `Coefficients`; a `Learner`, owned by the background, takes
+labels and publishes new ones. A `Look` is scored before its labels are learned, so the scores in
+looks are honest evidence for calibration.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from askonce.trust import differences, features
+from askonce.trust.agreement import agreement
+from askonce.trust.alignment import TokenVectors, align
+from askonce.trust.comparison import compare
+from askonce.trust.logistic import Labelled, Ridge, fit, probability
+from askonce.trust.prior import Prior, column
+from askonce.trust.reading import Reading
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float32]
+
+_CLIP = 4.0
+_LOGIT = 15.0
+
+
+class Text(NamedTuple):
+    """One question, ready to be compared."""
+
+    reading: Reading
+    tokens: TokenVectors
+    vector: Floats
+    """Unit length, float32."""
+
+
+class Coefficients(NamedTuple):
+    """Everything that scores a pair; never changed once made."""
+
+    mean: Floats
+    scale: Floats
+    pair: Floats
+    """Columns of prior.PAIR_NAMES, then one a dimension of the metric."""
+    answer: Floats
+    """Columns of prior.ANSWER_NAMES."""
+    table: Floats
+    """The weights of differing words."""
+
+
+class Look(NamedTuple):
+    """One question beside its neighbours, as scored then; keep it until its labels come."""
+
+    rows: Floats
+    """Pair columns without the metric's, one row a neighbour."""
+    products: NDArray[np.float16]
+    touched: tuple[differences.Keys, ...]
+    offsets: Floats
+    """Logit of each pair without its differing words."""
+    answers: Floats
+    """Answer columns, one row a different answer among the neighbours."""
+    places: NDArray[np.intp]
+    """The likeliest neighbour of each answer."""
+    logits: Floats
+    """Of each answer."""
+
+    @property
+    def best(self) -> int:
+        """Place of the neighbour to serve, if any; -1 without neighbours."""
+        return int(self.places[self.logits.argmax()]) if len(self.logits) else -1
+
+    @property
+    def score(self) -> float:
+        """P(same answer) of the best, in 0..1."""
+        return float(probability(self.logits.max())) if len(self.logits) else 0.0
+
+
+def rested(prior: Prior, dim: int) -> Coefficients:
+    """The coefficients that know nothing but the prior."""
+    pair = np.concatenate([column(prior.pair.centre), np.zeros(dim, dtype=np.float32)])
+    return Coefficients(
+        mean=column(prior.mean),
+        scale=column(prior.scale),
+        pair=pair,
+        answer=column(prior.answer.centre),
+        table=differences.fresh(),
+    )
+
+
+def look(
+    by: Coefficients,
+    asked: Text,
+    cached: Sequence[Text],
+    cosines: Floats,
+    answers: Sequence[Hashable],
+) -> Look:
+    """Score a question's neighbours, nearest first; equal answers have equal ids."""
+    pairs = [compare(asked.reading, each.reading) for each in cached]
+    raw = features.dense(pairs, cosines, align(asked.tokens, [each.tokens for each in cached]))
+    vectors = np.array([each.vector for each in cached], dtype=np.float32)
+    products = features.products(asked.vector, vectors.reshape(len(cached), -1), cosines)
+    touched = tuple(differences.keys(pair) for pair in pairs)
+    return score(by, raw, products.astype(np.float16), touched, cosines, answers)
+
+
+def score(
+    by: Coefficients,
+    raw: Floats,
+    products: NDArray[np.float16],
+    touched: tuple[differences.Keys, ...],
+    cosines: Floats,
+    answers: Sequence[Hashable],
+) -> Look:
+    """Score features worked out before."""
+    if not touched:
+        none = np.zeros(0, dtype=np.float32)
+        return Look(raw, products, (), none, raw, np.zeros(0, dtype=np.intp), none)
+    said = differences.logits(by.table, touched)
+    ones = np.ones(len(raw), dtype=np.float32)
+    scaled = np.clip((raw - by.mean) / by.scale, -_CLIP, _CLIP)
+    rows = np.column_stack([scaled, said, ones]).astype(np.float32)
+    width = rows.shape[1]
+    logits = rows @ by.pair[:width] + products.astype(np.float32) @ by.pair[width:]
+    columns, places = agreement(np.clip(logits, -_LOGIT, _LOGIT), cosines, answers)
+    columns = np.column_stack([columns, ones[: len(columns)]])
+    offsets = logits - said * by.pair[width - 2]
+    return Look(rows, products, touched, offsets, columns, places, columns @ by.answer)
+
+
+class Memory:
+    """The latest labelled rows, up to a bound; older ones are written over."""
+
+    def __init__(self, limit: int, width: int, dtype: type[np.floating]) -> None:
+        """Hold no rows yet; memory grows by doubling up to the limit."""
+        self._limit = limit
+        self._rows = np.zeros((min(64, limit), width), dtype=dtype)
+        self._next = 0
+        self.count = 0
+
+    def add(self, rows: NDArray[np.floating]) -> None:
+        """Keep these rows."""
+        for row in rows:
+            if self._next == len(self._rows) < self._limit:
+                room = min(len(self._rows), self._limit - len(self._rows))
+                self._rows = np.concatenate([self._rows, np.zeros_like(self._rows[:room])])
+            self._next %= self._limit
+            self._rows[self._next] = row
+            self._next += 1
+            self.count = max(self.count, self._next)
+
+    @property
+    def rows(self) -> NDArray[np.floating]:
+        """What is held, in no order."""
+        return self._rows[: self.count]
+
+
+class Learner:
+    """Labels in, coefficients out; one for each namespace, used from one thread at a time."""
+
+    def __init__(self, prior: Prior, dim: int, *, limit: int = 8000) -> None:
+        """Start at the prior; at most `limit` labelled pairs are remembered, 1 KiB each."""
+        self.coefficients = rested(prior, dim)
+        width = len(prior.pair.centre)
+        self._pairs = _ridge(prior.pair.centre, prior.pair.precision, dim, prior.metric_precision)
+        self._answers = _ridge(prior.answer.centre, prior.answer.precision, 0, 0.0)
+        self._rows = Memory(limit, width + 2, np.float32)
+        self._products = Memory(limit, dim, np.float16)
+        self._votes = Memory(limit // 2, len(prior.answer.centre) + 2, np.float32)
+        self._differences = differences.Differences()
+        self._learned = 0
+        self._fitted = 0
+
+    def learn(self, seen: Look, same: Sequence[bool | None], weight: float = 1.0) -> None:
+        """Take the labels of a look's neighbours; None where none was revealed."""
+        known = np.array([label is not None for label in same], dtype=np.bool_)
+        if not known.any():
+            return
+        labels = np.array([bool(label) for label in same], dtype=np.float32)
+        self._rows.add(_labelled(seen.rows, labels, weight)[known])
+        self._products.add(seen.products[known])
+        votes = _labelled(seen.answers, labels[seen.places], weight)
+        self._votes.add(votes[known[seen.places]])
+        for place in np.flatnonzero(known):
+            self._differences.learn(
+                seen.touched[place],
+                float(seen.offsets[place]),
+                same=bool(labels[place]),
+                weight=weight,
+            )
+        self._learned += 1
+        self.coefficients = self.coefficients._replace(table=self._differences.table.copy())
+
+    @property
+    def due(self) -> bool:
+        """Whether enough was learned since the last fit to fit again: often at first."""
+        return self._learned - self._fitted >= min(100, max(10, self._fitted // 4))
+
+    def refit(self) -> Coefficients:
+        """Fit both stages to what is remembered; a fraction of a second, off the request path."""
+        self._fitted = self._learned
+        now = self.coefficients
+        rows = self._rows.rows
+        pairs = np.column_stack([rows[:, :-2], self._products.rows]).astype(np.float32)
+        pair = fit(Labelled(pairs, rows[:, -2], rows[:, -1]), self._pairs, now.pair)
+        votes = self._votes.rows
+        data = Labelled(votes[:, :-2], votes[:, -2], votes[:, -1])
+        answer = fit(data, self._answers, now.answer)
+        self.coefficients = now._replace(pair=pair, answer=answer)
+        return self.coefficients
+
+
+def _labelled(rows: Floats, labels: Floats, weight: float) -> Floats:
+    weights = np.full(len(rows), weight, dtype=np.float32)
+    return np.column_stack([rows, labels, weights]).astype(np.float32)
+
+
+def _ridge(centre: list[float], precision: list[float], dim: int, metric: float) -> Ridge:
+    rest, firm = np.zeros(dim, dtype=np.float32), np.full(dim, metric, dtype=np.float32)
+    return Ridge(np.concatenate([column(centre), rest]), np.concatenate([column(precision), firm]))

@@ -11,7 +11,9 @@ from askonce.units import Bytes, Seconds, Tokens
 Tier = Literal["exact", "semantic", "collapsed", "engine", "passthrough", "none"]
 """Who answered: `collapsed` is a follower of somebody else's engine call, `none` a refusal."""
 
-Part = Literal["hot", "store", "store_write", "embedder", "index", "semantic", "semantic_write"]
+Part = Literal[
+    "hot", "store", "store_write", "embedder", "index", "semantic", "semantic_write", "evidence"
+]
 """A cache part that can fail on its own and has a breaker of its own."""
 
 SkipCause = Literal["deadline", "breaker", "busy", "too_long", "error", "unreadable"]

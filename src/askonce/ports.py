@@ -148,6 +148,23 @@ class Embedder(Protocol):
         ...
 
 
+class ReadText(msgspec.Struct, frozen=True):
+    """One text as an embedder has read it."""
+
+    vector: Vector
+    tokens: bytes
+    """Its tokens' ids and directions, packed by `trust.alignment`."""
+
+
+@runtime_checkable
+class SupportsTokens(Protocol):
+    """An embedder that also gives its tokens' vectors, out of the same pass."""
+
+    async def read(self, text: str) -> ReadText:
+        """Embed one text with its tokens; raises as `embed`."""
+        ...
+
+
 class IndexedText(msgspec.Struct, frozen=True):
     """One question in an index, and the key of the entry that answers it."""
 
@@ -155,6 +172,8 @@ class IndexedText(msgspec.Struct, frozen=True):
     """Exact key of the entry (32 bytes); unique in the index: a second add replaces the first."""
     text: str
     expires_at: UnixTime
+    tokens: bytes = b""
+    """As in `ReadText`; empty where the embedder gives none."""
 
 
 class Neighbour(msgspec.Struct, frozen=True):
@@ -162,6 +181,8 @@ class Neighbour(msgspec.Struct, frozen=True):
 
     score: Cosine
     item: IndexedText
+    vector: bytes = b""
+    """The item's own, as float32 in the machine's order; empty where an index keeps none."""
 
 
 class VectorIndex(Protocol):
@@ -270,8 +291,8 @@ class Judge(Protocol):
         ...
 
 
-EvidenceSource = Literal["miss", "audit", "shadow", "operator", "caller"]
-"""Where a label comes from: who asked the engine, or who said so."""
+EvidenceSource = Literal["miss", "audit", "shadow", "operator", "caller", "hit"]
+"""Where a label comes from: who asked the engine, or who said so; a `hit` has none yet."""
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
@@ -297,6 +318,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     probability: float = 1.0
     """With which this one was drawn, in (0, 1]; its weight is the inverse."""
     mode: Literal["off", "shadow", "on"]
+    look: bytes = b""
+    """On the first of a request's records: all that was measured, for verifiers to learn from."""
     retracted: bool = False
     """The entry has been marked bad."""
     seq: int = 0

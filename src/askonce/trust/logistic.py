@@ -52,7 +52,7 @@ def fit(data: Labelled, ridge: Ridge, start: Floats) -> Floats:
 
 def probability(logits: Floats) -> Floats:
     """From log-odds."""
-    chances: Floats = np.float32(1) / (1 + np.exp(-np.clip(logits, -30, 30)))
+    chances: Floats = (1 / (1 + np.exp(-np.clip(logits, -30, 30)))).astype(np.float32)
     return chances
 
 

@@ -9,9 +9,11 @@ at one look, for a rate put together from strata of unequal weight.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import exp, fsum, inf, lgamma, log, log1p, sqrt
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _FRACTIONS = (0.99, 0.9, 0.8, 0.65, 0.5, 0.35, 0.2, 0.1, 0.05, 0.02)
 """Sizes of the bets, as shares of the largest that can lose no more than all."""
@@ -30,7 +32,7 @@ class Tally(NamedTuple):
     """Weight and how many, for each weight."""
 
     @property
-    def count(self) -> float:
+    def size(self) -> float:
         """How many there are."""
         return self.right + fsum(many for _, many in self.wrong)
 
@@ -38,7 +40,7 @@ class Tally(NamedTuple):
     def mean(self) -> float:
         """The unbiased estimate of the wrong rate."""
         total = fsum(weight * many for weight, many in self.wrong)
-        return total / self.count if self.count else 0.0
+        return total / self.size if self.size else 0.0
 
 
 def evidence_against(rate: float, tally: Tally, heaviest: float = 1.0) -> float:
@@ -121,6 +123,14 @@ class JudgeError(NamedTuple):
         alarm = max(0.0, self.alarm - z * self.doubt)
         return min(1.0, max(0.0, (judged - alarm) / (1 - alarm - self.miss)))
 
+    def floor(self, rate: float, z: float) -> float:
+        """The least share that is judged wrong of what is wrong at this rate: ceiling's inverse."""
+        alarm = max(0.0, self.alarm - z * self.doubt)
+        return alarm + rate * (1 - alarm - self.miss)
+
+
+FLAWLESS = JudgeError()
+
 
 def judge_error(rights: tuple[int, int], wrongs: tuple[int, int]) -> JudgeError:
     """From labelled pairs: of those in truth right and wrong, (how many, how many misjudged).
@@ -148,8 +158,11 @@ def standardised(weighted: float, variance: float, z: float) -> float:
 def excess_chance(wrong: int, hits: int, budget: float) -> float:
     """How likely so many wrong hits or more are if each is wrong with the budget's chance."""
     below = (
-        lgamma(hits + 1) - lgamma(k + 1) - lgamma(hits - k + 1)
-        + k * log(budget) + (hits - k) * log1p(-budget)
+        lgamma(hits + 1)
+        - lgamma(k + 1)
+        - lgamma(hits - k + 1)
+        + k * log(budget)
+        + (hits - k) * log1p(-budget)
         for k in range(wrong)
     )
     return max(0.0, 1 - fsum(exp(one) for one in below))

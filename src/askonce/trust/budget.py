@@ -11,12 +11,12 @@ careful start left over can be spent.
 from __future__ import annotations
 
 import hashlib
-from math import sqrt
+from math import log, sqrt
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 
-from askonce.trust.bound import standardised
+from askonce.trust.bound import FLAWLESS, JudgeError, Tally, evidence_against, standardised
 from askonce.trust.evidence import CELLS, Cells, cell_of
 
 if TYPE_CHECKING:
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 CLOSED = CELLS
 """The level at which nothing is served."""
+
+_JUDGE_Z = 2.0
+"""Standard errors by which a judge may be better than measured before a proof is wrong."""
 
 
 class Budget(msgspec.Struct, frozen=True):
@@ -42,6 +45,10 @@ PRESETS = {"support": Budget(0.003), "docs": Budget(0.01), "search": Budget(0.03
 class Caution(msgspec.Struct, frozen=True):
     """How sure is sure enough, and what is spent to know."""
 
+    rule: Literal["account", "proof"] = "account"
+    """`proof`: a level is served only once its wrong rate is proven within the budget as well."""
+    alpha: float = 0.05
+    """Chance that `proof` is wrong about any level at any time."""
     z: float = 0.5
     """Normal quantile of the upper limit at one look; the account corrects what it lets through."""
     unseen: float = 0.5
@@ -54,8 +61,6 @@ class Caution(msgspec.Struct, frozen=True):
     """Share of would-be hits that ask the engine all the same, so that no level goes blind."""
     audit: float = 0.05
     """Mean share of hits that are audited, more of them where errors are likely."""
-    first: float = 100.0
-    """Hits around which the audits of a fresh level fall off to their mean share."""
     least_audit: float = 0.02
     most_audit: float = 0.5
 
@@ -90,9 +95,10 @@ class Account:
         self.ahead = ahead
         self._past = cells.counts(cells.served)
         self._own = cells.counts(cells.labels)
+        self._judged = cells.counts(cells.wrong)
         self._coming = [share * ahead for share in cells.shares()]
         self.hits = sum(self._past)
-        self.labels = self.own = self.weighted = self.variance = 0.0
+        self.labels = self.own = self.judged = self.weighted = self.variance = 0.0
         for cell in range(CELLS):
             self._count(cell, self._past[cell], 1)
 
@@ -103,6 +109,7 @@ class Account:
         self.hits += self._coming[cell]
         self.labels += self._rates.labels[cell]
         self.own += self._own[cell]
+        self.judged += self._judged[cell]
 
     def _count(self, cell: int, times: float, sign: int) -> None:
         weight = times / self._rates.labels[cell]
@@ -123,17 +130,20 @@ class Account:
         return budget.share * of
 
 
-def level(cells: Cells, rates: Rates, budget: Budget, caution: Caution) -> Level:
+def level(
+    cells: Cells, rates: Rates, budget: Budget, caution: Caution, judge: JudgeError = FLAWLESS
+) -> Level:
     """The lowest level whose account is within the budget, and how much to audit there."""
     ahead = max(caution.ahead, cells.requests / cells.unit)
     account = Account(cells, rates, ahead)
     best, limit = CLOSED, 1.0
     for cell in reversed(range(CELLS)):
         account.lower_to(cell)
-        if _fits(account, budget, caution):
+        if _fits(account, budget, caution) and (
+            caution.rule == "account" or _proven(account, budget, caution, judge)
+        ):
             best, limit = cell, account.upper(caution) / account.hits
-    mean = caution.audit + caution.first / (2 * caution.first + sum(cells.served) / cells.unit) if caution.first else caution.audit
-    return Level(best, limit, audits(cells.shares(), rates, best, mean, caution))
+    return Level(best, limit, audits(cells.shares(), rates, best, caution))
 
 
 def _fits(account: Account, budget: Budget, caution: Caution) -> bool:
@@ -143,15 +153,22 @@ def _fits(account: Account, budget: Budget, caution: Caution) -> bool:
     return account.upper(caution) <= allowed
 
 
-def audits(shares: Sequence[float], rates: Rates, lowest: int, mean: float, caution: Caution) -> list[float]:
-    """Audit probabilities by cell: as the square root of the wrong rate, which tells most per audit.
+def _proven(account: Account, budget: Budget, caution: Caution, judge: JudgeError) -> bool:
+    """Whether a bet against 'more is wrong than the budget' has paid off, at one of all levels."""
+    seen = judge.floor(account.allowed(budget) / account.hits, _JUDGE_Z)
+    tally = Tally(account.own - account.judged, ((1.0, account.judged),))
+    return seen >= 1 or evidence_against(seen, tally) >= log(CELLS / caution.alpha)
+
+
+def audits(shares: Sequence[float], rates: Rates, lowest: int, caution: Caution) -> list[float]:
+    """Audit probabilities by cell: as the square root of the wrong rate, which tells the most.
 
     The mean over what is served is `caution.audit`, but for the limits.
     """
     spread = [sqrt(rates.rate(cell)) if cell >= lowest else 0.0 for cell in range(CELLS)]
     served = sum(shares[lowest:])
     total = sum(share * root for share, root in zip(shares, spread, strict=True))
-    scale = mean * served / total if total else 0.0
+    scale = caution.audit * served / total if total else 0.0
     return [
         min(caution.most_audit, max(caution.least_audit, scale * root)) if root else 0.0
         for root in spread

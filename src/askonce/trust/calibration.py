@@ -1,29 +1,31 @@
-"""How likely a score is wrong, here: what this node has seen, on top of what its parent knows.
+"""How likely a score is wrong, here: what was seen of it, on top of what the other scores say.
 
-A node's prior is its parent's rate in each cell, moved by a straight line in log odds that is
-fitted to the node's own labels and held back by a ridge. So thousands of labels of low scores say
-something about the few of high ones; where a cell has labels of its own, they outweigh it.
+The prior of a cell is a straight line in log odds, fitted to all labels of the node and held to
+the line of its parent, above a floor below which no score is believed without labels of its own.
+So thousands of labels of low scores say something about the few of high ones, and where a cell
+has labels of its own they outweigh it. The floor is what keeps a budget when the curve flattens
+out at the top, as it does where questions that look the same want different answers.
 """
 
 from __future__ import annotations
 
-from math import exp, log, sqrt
+from math import exp, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from askonce.trust.bound import JudgeError
 from askonce.trust.evidence import CELLS, MIDDLES, Cells, cell_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from askonce.trust.bound import JudgeError
+
 BORROWED = 20.0
 """Labels that the prior of a cell is worth."""
+FLOOR = 0.01
+"""Wrong rate of the prior at the highest scores."""
 
-_RIDGE_ROOT = (1.0, 5.0)
-_RIDGE_CHILD = (5.0, 25.0)
-"""Held-back of the line's height and slope, in labels."""
 _STEPS = 3
 _LARGEST_STEP = 1.0
 _EDGE = 1e-6
@@ -36,10 +38,22 @@ _SETTLED = 100.0
 
 
 class Line(NamedTuple):
-    """Log odds added to the parent's rates: height + tilt x (middle of the cell)."""
+    """Log odds of a wrong answer: height - slope x score."""
 
     height: float = 0.0
-    tilt: float = 0.0
+    slope: float = 1.0
+
+
+class Prior(NamedTuple):
+    """The line a node starts from, and how firmly it is held to it, in labels."""
+
+    line: Line = Line()
+    height: float = 1.0
+    slope: float = 5.0
+
+
+SHIPPED = Prior()
+"""A score is believed until labels come."""
 
 
 class Rates(NamedTuple):
@@ -53,17 +67,6 @@ class Rates(NamedTuple):
     def rate(self, cell: int) -> float:
         """Estimated wrong rate of a cell."""
         return self.wrong[cell] / self.labels[cell]
-
-
-class Parent(NamedTuple):
-    """What a node starts from: log odds of a wrong answer by cell."""
-
-    log_odds: Sequence[float]
-    ridge: tuple[float, float]
-
-
-SHIPPED = Parent(tuple(-score for score in MIDDLES), _RIDGE_ROOT)
-"""A score is believed until labels come."""
 
 
 class Drift(msgspec.Struct):
@@ -127,38 +130,37 @@ class Node:
             self._since = Cells(memory=self._memory)
         return alarm
 
-    def refresh(self, parent: Parent) -> Rates:
+    def refresh(self, prior: Prior) -> Rates:
         """Work the rates out anew from the counts; the same cost whatever they are."""
         labels = self.cells.counts(self.cells.labels)
         judged = self.cells.counts(self.cells.wrong)
         wrong = [_true(self._judge, w, n) for w, n in zip(judged, labels, strict=True)]
-        self.line = fitted(self.line, parent, labels, wrong)
-        prior = moved(parent, self.line)
+        for _ in range(_STEPS):
+            self.line = _stepped(self.line, prior, labels, wrong)
         noise = self._judge.alarm * (1 - self._judge.alarm) / self._judge.gain**2
         self.rates = Rates(
             [n + BORROWED for n in labels],
-            [w + BORROWED * p for w, p in zip(wrong, prior, strict=True)],
+            [
+                w + BORROWED * (FLOOR + (1 - FLOOR) * rate)
+                for w, rate in zip(wrong, rates_of(self.line), strict=True)
+            ],
             [n * noise for n in labels],
         )
         return self.rates
 
-    def as_parent(self) -> Parent:
-        """What a partition below this node starts from."""
-        if self.rates is None:
-            return Parent(SHIPPED.log_odds, _RIDGE_CHILD)
-        inside = (min(max(self.rates.rate(cell), _EDGE), 1 - _EDGE) for cell in range(CELLS))
-        return Parent([log(rate / (1 - rate)) for rate in inside], _RIDGE_CHILD)
+    def prior(self) -> Prior:
+        """What a node below this one starts from."""
+        return Prior(self.line, 5.0, 25.0)
 
-    def surprise(self, parent: Parent) -> float:
-        """How many standard deviations more was wrong than the parent's rates say."""
+    def surprise(self, rates: Rates) -> float:
+        """How many standard deviations more was wrong here than these rates say."""
         more = spread = 0.0
         labels = self.cells.counts(self.cells.labels)
         judged = self.cells.counts(self.cells.wrong)
         for cell, many in enumerate(labels):
-            if many:
-                expected = self._judge.seen(_chance(parent.log_odds[cell]))
-                more += judged[cell] - many * expected
-                spread += many * expected * (1 - expected)
+            expected = self._judge.seen(rates.rate(cell))
+            more += judged[cell] - many * expected
+            spread += many * expected * (1 - expected)
         return more / sqrt(spread + 1.0)
 
 
@@ -166,47 +168,29 @@ def _true(judge: JudgeError, judged: float, labels: float) -> float:
     return labels * judge.true(judged / labels) if labels else 0.0
 
 
-def _chance(log_odds: float) -> float:
-    return 1 / (1 + exp(-log_odds)) if log_odds > -700 else 0.0
+def rates_of(line: Line) -> list[float]:
+    """Wrong rate by cell, floor apart."""
+    return [1 / (1 + exp(line.slope * score - line.height)) for score in MIDDLES]
 
 
-def moved(parent: Parent, line: Line) -> list[float]:
-    """The parent's rates, moved by the line."""
-    return [
-        _chance(odds + line.height + line.tilt * score)
-        for odds, score in zip(parent.log_odds, MIDDLES, strict=True)
-    ]
-
-
-def fitted(
-    line: Line, parent: Parent, labels: Sequence[float], wrong: Sequence[float]
-) -> Line:
-    """A few Newton steps from the line towards the likeliest one."""
-    for _ in range(_STEPS):
-        line = _stepped(line, parent, labels, wrong)
-    return line
-
-
-def _stepped(
-    line: Line, parent: Parent, labels: Sequence[float], wrong: Sequence[float]
-) -> Line:
-    ridge_height, ridge_tilt = parent.ridge
-    up, turn = -ridge_height * line.height, -ridge_tilt * line.tilt
-    uu, ut, tt = ridge_height, 0.0, ridge_tilt
-    rates = moved(parent, line)
-    for cell in range(1, CELLS):  # the lowest cell has no middle
-        many, bad, rate, score = labels[cell], wrong[cell], rates[cell], MIDDLES[cell]
-        off = bad - many * rate
-        bend = many * rate * (1 - rate)
+def _stepped(line: Line, prior: Prior, labels: Sequence[float], wrong: Sequence[float]) -> Line:
+    """One Newton step towards the likeliest line; the lowest cell has no middle and stays out."""
+    up = prior.height * (prior.line.height - line.height)
+    turn = prior.slope * (prior.line.slope - line.slope)
+    uu, ut, tt = prior.height, 0.0, prior.slope
+    rates = rates_of(line)
+    for cell in range(1, CELLS):
+        score, rate = MIDDLES[cell], rates[cell]
+        off, bend = wrong[cell] - labels[cell] * rate, labels[cell] * rate * (1 - rate)
         up += off
-        turn += off * score
+        turn -= off * score
         uu += bend
-        ut += bend * score
+        ut -= bend * score
         tt += bend * score * score
     scale = uu * tt - ut * ut
     return Line(
         line.height + _limited((tt * up - ut * turn) / scale),
-        line.tilt + _limited((uu * turn - ut * up) / scale),
+        line.slope + _limited((uu * turn - ut * up) / scale),
     )
 
 

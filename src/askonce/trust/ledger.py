@@ -25,7 +25,7 @@ from askonce.trust.budget import (
     decide,
     level,
 )
-from askonce.trust.calibration import SHIPPED, Node, Parent
+from askonce.trust.calibration import SHIPPED, Node, Prior
 from askonce.trust.evidence import TRUST, Label, cell_of, middle
 
 _PATIENCE = 5
@@ -112,18 +112,18 @@ class Ledger:
         return decision
 
     def learn(self, place: Place, label: Label) -> bool:
-        """Take a verdict; returns whether it told of a drift, so that older evidence was dropped."""
+        """Take a verdict; returns whether it told of a drift: then older evidence was dropped."""
         path = tuple(place)
         self._keep(path[:1])
         self._keep(path)
         drifted = False
-        parent = SHIPPED
+        prior = SHIPPED
         for depth, held in enumerate(self._chain(place)):
             gone = held.node.learn(label.score, TRUST[label.source], wrong=label.wrong)
             held.waiting += 1
             if gone or label.wrong or held.waiting >= _PATIENCE:
-                self._refresh(held, parent, self._budget(place) if depth else None)
-            parent = held.node.as_parent()
+                self._refresh(held, prior, self._budget(place) if depth else None)
+            prior = held.node.prior()
             drifted |= gone
         return drifted
 
@@ -183,14 +183,16 @@ class Ledger:
             return above.at
         if sum(own.node.cells.labels) >= self._policy.speaks * own.node.cells.unit:
             return own.at
-        worse = own.node.surprise(above.node.as_parent()) > _WORSE
+        rates = above.node.rates
+        worse = rates is not None and own.node.surprise(rates) > _WORSE
         return max(above.at, own.at, key=_strictness) if worse else above.at
 
-    def _refresh(self, held: _Held, parent: Parent, budget: Budget | None) -> None:
+    def _refresh(self, held: _Held, prior: Prior, budget: Budget | None) -> None:
         held.waiting = 0
-        rates = held.node.refresh(parent)
+        rates = held.node.refresh(prior)
         if budget is not None:
-            held.at = level(held.node.cells, rates, budget, self._policy.caution)
+            policy = self._policy
+            held.at = level(held.node.cells, rates, budget, policy.caution, policy.judge)
 
 
 def _strictness(at: Level) -> int:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from askonce.ports import Agreement
     from askonce.trust.quantities import Quantity
 
-LONGEST = 20_000
+LONGEST = 12_000
 """Characters; of longer answers only equality is seen."""
 
 CACHED = 400
@@ -211,7 +211,7 @@ def _prose(left: _Said, right: _Said, question: str) -> Verdict:
     if left.ambiguous_dates != right.ambiguous_dates:
         return Verdict("unsure", "date")
     if left.key == right.key:
-        return Verdict("same", "equal")
+        return Verdict("same", "equal") if left.key else Verdict("unsure", "wordless")
     pair = _paired(left, right, question)
     for rule in _PROSE:
         found = rule(pair)

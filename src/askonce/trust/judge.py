@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from askonce.ports import Agreement
     from askonce.trust.quantities import Quantity
 
-LONGEST = 20_000
+LONGEST = 12_000
 """Characters; of longer answers only equality is seen."""
 
 CACHED = 400
@@ -204,77 +204,6 @@ def _partner(item: str, other: tuple[str, ...], left: list[int]) -> int | None:
     return None
 
 
-_STRUCTURES:
-        found = rule(left, right)
-        if found is not None:
-            return found
-    return _prose(left, right, question)
-
-
-def with_similarity(verdict: Verdict, cosine: Cosine, thresholds: Thresholds) -> Verdict:
-    """The verdict, or for `unsure` answers without evidence what their embeddings' cosine says.
-
-    A reason to doubt that the rules found is never outvoted by likeness.
-    """
-    if verdict.agreement != "unsure":
-        return verdict
-    if cosine <= thresholds.different:
-        return Verdict("different", "unlike")
-    if verdict.how == "wording" and cosine >= thresholds.same:
-        return Verdict("same", "alike")
-    return verdict
-
-
-def _json(left: _Said, right: _Said) -> Verdict | None:
-    if structure.NO_JSON in (left.json, right.json):
-        return None
-    return Verdict(structure.compare_json(left.json, right.json, _strings), "json")
-
-
-def _strings(one: str, other: str) -> Agreement:
-    if one.strip().casefold() == other.strip().casefold():
-        return "same"
-    if len(one.split()) == len(other.split()) == 1:
-        return "different"
-    return compare(one, other).agreement
-
-
-def _code(left: _Said, right: _Said) -> Verdict | None:
-    if not left.code.text and not right.code.text:
-        return None
-    free = left.code.free and right.code.free
-    one = structure.code_lines(left.code.text or left.text, free=free)
-    other = structure.code_lines(right.code.text or right.text, free=free)
-    return Verdict(structure.compare_code(one, other), "code")
-
-
-def _lists(left: _Said, right: _Said) -> Verdict | None:
-    if left.listed is None or right.listed is None:
-        return None
-    one, other = left.listed.items, right.listed.items
-    if max(len(one), len(other)) > LIST_ITEMS:
-        return Verdict("unsure", "long")
-    matched = _matches(one, other)
-    if len(matched) == len(one) == len(other):
-        ordered = left.listed.numbered and right.listed.numbered and matched != sorted(matched)
-        return Verdict("unsure", "order") if ordered else Verdict("same", "list")
-    terse = all(len(item.split()) <= TERSE for item in one + other)
-    apart = terse and (len(one) == len(other) or not matched)
-    return Verdict("different" if apart else "unsure", "list")
-
-
-def _matches(one: tuple[str, ...], other: tuple[str, ...]) -> list[int]:
-    """For each item that has one, the place of its partner, which has no other."""
-    free = dict(enumerate(other))
-    places: list[int] = []
-    for item in one:
-        place = next((p for p, o in free.items() if compare(item, o).agreement == "same"), None)
-        if place is not None:
-            del free[place]
-            places.append(place)
-    return places
-
-
 _STRUCTURES: tuple[Callable[[_Said, _Said], Verdict | None], ...] = (_json, _code, _lists)
 
 
@@ -282,7 +211,7 @@ def _prose(left: _Said, right: _Said, question: str) -> Verdict:
     if left.ambiguous_dates != right.ambiguous_dates:
         return Verdict("unsure", "date")
     if left.key == right.key:
-        return Verdict("same", "equal")
+        return Verdict("same", "equal") if left.key else Verdict("unsure", "wordless")
     pair = _paired(left, right, question)
     for rule in _PROSE:
         found = rule(pair)

@@ -52,6 +52,7 @@ def _units() -> dict[str, tuple[str, float]]:
 UNITS = _units()
 """Dimension, and factor to that dimension's base, by name."""
 
+MOST_DIGITS = 15
 _BEFORE = frozenset("$€£¥₹")
 
 
@@ -59,19 +60,25 @@ class Quantity(msgspec.Struct, frozen=True):
     """A number with its unit."""
 
     written: float
-    value: float
-    """In the base unit."""
+    factor: float
+    """To the dimension's base unit; 1 without a unit."""
     dimension: str
     """Empty without a unit."""
     digits: int
     """Significant digits as written."""
 
+    @property
+    def value(self) -> float:
+        """In the base unit."""
+        return self.written * self.factor
+
     def equals(self, other: Quantity) -> bool:
         """The same value, in a unit of the same kind or in none on one side."""
-        if not (self.dimension and other.dimension):
+        if self.dimension and other.dimension and self.dimension != other.dimension:
+            return False
+        if self.factor == other.factor or not (self.dimension and other.dimension):
             return self.written == other.written
-        gap = abs(self.value - other.value)
-        return self.dimension == other.dimension and gap <= 1e-9 * max(abs(self.value), 1e-9)
+        return abs(self.value - other.value) <= 1e-9 * abs(self.value)
 
     def rounds(self, other: Quantity) -> bool:
         """One is the other with fewer digits."""
@@ -91,7 +98,7 @@ def quantities(plain: str) -> tuple[tuple[Quantity, ...], tuple[str, ...]]:
     place = 0
     while place < len(found):
         token = found[place]
-        if token.kind == "number" and token.text.replace(".", "", 1).isdecimal():
+        if token.kind == "number" and _is_plain(token.text):
             after = found[place + 1].text if place + 1 < len(found) else ""
             unit = after if after in UNITS else _take_symbol(others)
             values.append(_quantity(token.text, unit, negative=_take_minus(found, place, others)))
@@ -100,6 +107,11 @@ def quantities(plain: str) -> tuple[tuple[Quantity, ...], tuple[str, ...]]:
             others.append(token.text)
             place += 1
     return tuple(values), tuple(others)
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a float holds all of the number's digits."""
+    return len(text) <= MOST_DIGITS and text.replace(".", "", 1).isdecimal()
 
 
 def _take_symbol(others: list[str]) -> str:
@@ -117,4 +129,4 @@ def _quantity(text: str, unit: str, *, negative: bool) -> Quantity:
     dimension, factor = UNITS.get(unit, ("", 1.0))
     written = -float(text) if negative else float(text)
     digits = len(text.replace(".", "").strip("0")) or 1
-    return Quantity(written, written * factor, dimension, digits)
+    return Quantity(written, factor, dimension, digits)

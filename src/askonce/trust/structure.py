@@ -48,7 +48,7 @@ def fenced(text: str) -> Fenced:
     fence = ""
     for line in text.splitlines():
         mark = _FENCE.match(line)
-        if mark is None or (fence and not line.strip().startswith(fence)):
+        if mark is None or (fence and not _closes(line, fence)):
             (inside if fence else outside).append(line)
         elif fence:
             fence = ""
@@ -57,6 +57,11 @@ def fenced(text: str) -> Fenced:
             languages.append(mark[2].casefold())
     free = bool(languages) and all(language in _FREE for language in languages)
     return Fenced("\n".join(inside), "\n".join(outside), free)
+
+
+def _closes(line: str, fence: str) -> bool:
+    mark = line.strip()
+    return mark.startswith(fence) and not mark.strip(fence[0])
 
 
 def json_value(text: str) -> Any:  # noqa: ANN401 - a JSON value

@@ -20,6 +20,7 @@ from askonce.config import (
     SemanticConfig,
     ServerConfig,
     TenantConfig,
+    TrustConfig,
     UpstreamConfig,
 )
 from askonce.gateway.service import Service
@@ -28,7 +29,7 @@ from askonce.testing.embedders import HashingEmbedder
 from askonce.testing.engine import FakeEngine
 from askonce.testing.server import serving
 from askonce.vectors.local import LocalIndex
-from askonce.wiring import open_parts
+from askonce.wiring import open_log, open_parts
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from askonce.cache.driver import Cache
     from askonce.ports import Embedder
     from askonce.testing.answers import Asked
-    from askonce.wiring import Parts
+    from askonce.wiring import Built, Parts
 
 import_module("askonce.vectors.follower")  # imports block, so they come before the event loop
 
@@ -76,9 +77,13 @@ class House:
 
     @property
     def cache(self) -> Cache:
-        cache = self.service._cache
-        assert cache is not None
-        return cache
+        return self.built.cache
+
+    @property
+    def built(self) -> Built:
+        built = self.service._built
+        assert built is not None
+        return built
 
     @property
     def parts(self) -> Parts:
@@ -117,6 +122,8 @@ class House:
         async with asyncio.timeout(10):
             while self.cache._leads:
                 await asyncio.sleep(0.001)
+            if self.built.learning is not None:
+                await self.built.learning.settled()
 
     async def metric(self, series: str) -> float:
         """One figure of `/metrics`; 0 when it is not there."""
@@ -144,6 +151,7 @@ def config_of(
     upstream: tuple[Mapping[str, Any], ...] = (),
     exact: Mapping[str, Any] | None = None,
     semantic: Mapping[str, Any] | None = None,
+    trust: Mapping[str, Any] | None = None,
     tenants: Mapping[str, Any] | None = None,
     controls: Mapping[str, Any] | None = None,
     breaker: Mapping[str, Any] | None = None,
@@ -159,6 +167,7 @@ def config_of(
         upstream=upstreams,
         exact=ExactConfig(**{"deadline": PATIENT, **(exact or {})}),
         semantic=SemanticConfig(**{"deadline": PATIENT, "enabled": False, **(semantic or {})}),
+        trust=TrustConfig(**{"audits_per_hour": 0.0, "forced": 0.0, **(trust or {})}),
         tenants=TenantConfig(**(tenants or {})),
         controls=ControlConfig(**(controls or {})),
         breaker=BreakerConfig(**(breaker or {})),
@@ -177,7 +186,8 @@ def with_embedder(embedder: Embedder) -> Callable[..., Coroutine[Any, Any, Parts
             max_entries=config.semantic.max_entries,
             **kit,
         )
-        return dataclasses.replace(parts, embedder=embedder, index=index)
+        evidence = open_log(config, **kit)
+        return dataclasses.replace(parts, embedder=embedder, index=index, evidence=evidence)
 
     return opens
 

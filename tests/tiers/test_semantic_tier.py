@@ -10,7 +10,7 @@ import pytest
 
 from askonce.errors import EmbedderBusy, TextTooLong
 from askonce.events import GuardVetoed
-from askonce.ports import IndexedText, Neighbour
+from askonce.ports import IndexedText, Neighbour, ReadText
 from askonce.testing.sink import RecordingSink
 from askonce.tiers.semantic import SemanticTier
 from askonce.units import Cosine, Seconds, UnixTime
@@ -110,7 +110,7 @@ async def test_candidates_at_the_floor_pass() -> None:
     index = ListIndex(near(0.95, "What is a cat?"), near(0.9, "What is a cat"), near(0.899, "x"))
     finding = await tier_over(index).find(PARTITION, "What is a cat?")
     assert [neighbour.score for neighbour in finding.passed()] == [0.95, 0.9]
-    assert finding.vector is ONE
+    assert finding.read.vector is ONE
     assert finding.detail == ""
     assert index.asked == [(PARTITION, 5)]
 
@@ -153,7 +153,7 @@ async def test_a_question_is_embedded_once() -> None:
     embedder, index = OneVector(), ListIndex()
     tier = tier_over(index, embedder)
     item = IndexedText(b"k", "q", UnixTime(1.0))
-    await tier.keep(PARTITION, item, ONE)
+    await tier.keep(PARTITION, item, ReadText(ONE, b""))
     assert embedder.texts == []
     await tier.keep(PARTITION, item, None)
     assert embedder.texts == ["q"]

@@ -113,6 +113,7 @@ class ChatRoute:
             key=key,
             plan=plan(envelope.controls, self._settings.lives, has_question=known is not None),
             send=lambda: _send_upstream(caller, upstream),
+            request_id=caller.http["askonce.request_id"],
         )
 
     def _question_of(self, call: Call) -> Question | None:

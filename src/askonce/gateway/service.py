@@ -20,6 +20,8 @@ from askonce.gateway.app import Gateway
 from askonce.gateway.chat import PATH as CHAT_PATH
 from askonce.gateway.chat import ChatRoute, ChatSettings
 from askonce.gateway.envelope import envelope_reader
+from askonce.gateway.feedback import PATH as FEEDBACK_PATH
+from askonce.gateway.feedback import FeedbackRoute
 from askonce.gateway.http import send_json, send_response
 from askonce.gateway.passthrough import Passthrough
 from askonce.gateway.routing import Upstreams
@@ -38,10 +40,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from typing import Any
 
-    from askonce.cache.driver import Cache
     from askonce.config import Config
     from askonce.gateway.http import Handler, Receive, Scope, Send
-    from askonce.wiring import Parts
+    from askonce.wiring import Built, Parts
 
     OpensParts = Callable[..., Coroutine[Any, Any, Parts]]
 
@@ -50,6 +51,9 @@ YOUNG_OBJECTS = 10_000
 
 GRACE = 10.0
 """Seconds that answers under way have to end and be stored when the server stops."""
+
+LONG_PATIENCE = 10.0
+"""Seconds that the start gives to the evidence of earlier days."""
 
 PATIENCE = 1.0
 """Seconds that the start waits for the store; a locked one is left for later."""
@@ -69,15 +73,17 @@ class Service:
         self._figures = PrometheusSink(_shared_figures(config))
         self._sink = Fanout((self._figures, LogSink()))
         self._parts: Parts | None = None
-        self._cache: Cache | None = None
+        self._built: Built | None = None
         self._chat: Handler = _not_started
         self._passthrough: Handler = _not_started
+        self._feedback: Handler = _not_started
         self._tasks: list[asyncio.Task[None]] = []
 
     def gateway(self) -> Gateway:
         """The ASGI application."""
         routes: dict[tuple[str, str], Handler] = {
             ("POST", CHAT_PATH): self.chat,
+            ("POST", FEEDBACK_PATH): self.feedback,
             ("GET", "/healthz"): self.healthz,
             ("GET", "/readyz"): self.readyz,
             ("GET", "/metrics"): self.metrics,
@@ -94,23 +100,39 @@ class Service:
         )
         self._parts = parts = await self._open_parts(config, clock=clock, sink=sink)
         try:
-            self._build(parts, partitioner(config.tenants, secret))
+            await self._build(parts, secret)
         except BaseException:
             await self.stop()
             raise
         with contextlib.suppress(CacheFault, TimeoutError):
             async with asyncio.timeout(PATIENCE):
                 await parts.store.stats()  # opens what opens late, before the first deadline
+        await self._remember()
 
-    def _build(self, parts: Parts, partition: Callable[[bytes], bytes]) -> None:
+    async def _remember(self) -> None:
+        """Take the evidence of earlier days, as far as that is quick; the rest follows."""
+        learning = self._built.learning if self._built is not None else None
+        if learning is not None:
+            with contextlib.suppress(CacheFault, TimeoutError):
+                async with asyncio.timeout(LONG_PATIENCE):
+                    await learning.catch_up()
+            self._tasks.append(asyncio.create_task(learning.follow()))
+
+    async def _build(self, parts: Parts, secret: bytes) -> None:
         config, clock, sink = self._config, self._clock, self._sink
         upstreams = Upstreams(parts.upstreams)
-        self._cache, exact = build_cache(config, parts, clock=clock, sink=sink)
+        partition = partitioner(config.tenants, secret)
+        read_envelope = envelope_reader(config.controls, partition, config.exact.key_headers)
+        self._built = built = await build_cache(
+            config, parts, secret=secret, clock=clock, sink=sink
+        )
+        if built.learning is not None:
+            self._feedback = FeedbackRoute(built.learning, read_envelope)
         self._passthrough = Passthrough(upstreams, buffer_limit=config.server.max_body_bytes)
         self._chat = ChatRoute(
-            self._cache,
+            built.cache,
             upstreams,
-            envelope_reader(config.controls, partition, config.exact.key_headers),
+            read_envelope,
             _chat_settings(config, parts),
             clock=clock,
             sink=sink,
@@ -118,7 +140,7 @@ class Service:
         )
         upkeep = [tell_sizes(parts.store, parts.index, sink), self._figures.keep_publishing()]
         if isinstance(parts.store, SupportsEpoch):
-            upkeep.append(follow_epoch(parts.store, exact))
+            upkeep.append(follow_epoch(parts.store, built.exact))
         self._tasks = [asyncio.create_task(work) for work in upkeep]
 
     async def stop(self) -> None:
@@ -126,14 +148,18 @@ class Service:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._cache is not None:
-            await self._cache.close(GRACE)
+        if self._built is not None:
+            await self._built.close(GRACE)
         if self._parts is not None:
             await self._parts.close()
 
     async def chat(self, scope: Scope, receive: Receive, send: Send) -> None:
         """`POST /v1/chat/completions`."""
         await self._chat(scope, receive, send)
+
+    async def feedback(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """`POST /askonce/feedback`."""
+        await self._feedback(scope, receive, send)
 
     async def passthrough(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Every other path under `/v1/`."""

@@ -6,7 +6,7 @@ import msgspec
 
 from askonce.trust.lexicon import SOFT
 from askonce.trust.reading import Reading
-from askonce.trust.words import form, kin
+from askonce.trust.words import exclude, form, kin
 
 SOFT_FORMS = frozenset(form(word) for word in SOFT) | SOFT | {"'s"}
 """Forms that are no content."""
@@ -71,16 +71,21 @@ def _match(
     """Take kin, acronyms and split compounds out of both left-overs; returns how many met."""
     if len(only_left) > _MOST_LEFT or len(only_right) > _MOST_LEFT:
         return 0
-    met = 0
+    met = _joined(only_left, only_right, right) + _joined(only_right, only_left, left)
     for one in sorted(only_left):
         for other in sorted(only_right):
-            if one[:1] == other[:1] and kin(one, other):  # kin share their first letter
+            near = one[:1] == other[:1] and kin(one, other)  # kin share their first letter
+            if near or _spelt_alike(one, other, left, right):
                 del only_left[one], only_right[other]
                 met += 1
                 break
-    met += _joined(only_left, only_right, right)
-    met += _joined(only_right, only_left, left)
     return met
+
+
+def _spelt_alike(one: str, other: str, left: Reading, right: Reading) -> bool:
+    """Whether one side misspells a word that a synonym stands for on the other."""
+    written = left.stems.get(one, one), right.stems.get(other, other)
+    return written != (one, other) and not exclude(one, other) and kin(*written)
 
 
 def _joined(only: dict[str, int], others: dict[str, int], reading: Reading) -> int:

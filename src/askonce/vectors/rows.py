@@ -304,6 +304,5 @@ def _seal(*parts: bytes | float) -> int:
     """A checksum of the row, so that a damaged one is skipped."""
     seal = 0
     for part in parts:
-        part = part if isinstance(part, bytes) else struct.pack("<d", part)
-        seal = zlib.crc32(part, seal)
+        seal = zlib.crc32(part if isinstance(part, bytes) else struct.pack("<d", part), seal)
     return seal

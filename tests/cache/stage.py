@@ -33,8 +33,9 @@ from askonce.tiers.semantic import SemanticTier
 from askonce.units import Cosine, Seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from askonce.cache.learning import Learning
     from askonce.canonical.entry import Entry
     from askonce.ports import VectorIndex
     from askonce.testing.answers import Script
@@ -61,7 +62,7 @@ class PlainIndex:
         """Scan."""
         self._check()
         near = [
-            Neighbour(Cosine(float(np.clip(vector @ other, 0, 1))), item)
+            Neighbour(Cosine(float(np.clip(vector @ other, 0, 1))), item, other.tobytes())
             for place, item, other in self.rows.values()
             if place == partition and item.expires_at > self._clock.now()
         ]
@@ -104,6 +105,8 @@ class Got(NamedTuple):
 class Stage:
     """Everything in reach; leave it to check that no task is left behind."""
 
+    name = "request"
+
     def __init__(
         self,
         *scripts: Script,
@@ -116,6 +119,8 @@ class Stage:
         max_entry_bytes: int = 100_000,
         failures: int = 5,
         patient: bool = False,
+        floor: float = 0.6,
+        learning: Callable[[Stage, SemanticTier, Steps], Learning] | None = None,
     ) -> None:
         self.clock = FakeClock()
         self.sink = RecordingSink()
@@ -130,12 +135,13 @@ class Stage:
             embedder or self.embedder,
             index or self.plain_index,
             sink=self.sink,
-            floor=Cosine(0.6),
-            neighbours=5,
+            floor=Cosine(floor),
+            neighbours=8,
             budget=Seconds(1.0),
         )
         limits = Limits(Seconds(deadline), Seconds(deadline), Seconds(deadline), max_entry_bytes)
         steps = Steps(BreakerConfig(failures=failures), clock=self.clock, sink=self.sink)
+        self.learning = learning(self, tier, steps) if learning else None
         self.cache = Cache(
             Parts(
                 exact=self.exact,
@@ -144,8 +150,10 @@ class Stage:
                 limits=limits,
                 clock=self.clock,
                 sink=self.sink,
+                learning=self.learning,
             )
         )
+        self._requests = 0
         self._others: set[asyncio.Task[Any]] = set()
 
     async def __aenter__(self) -> Self:
@@ -157,6 +165,8 @@ class Stage:
         """Close; nothing may still run."""
         self.upstream.open.set()
         await self.cache.close(5.0)
+        if self.learning is not None:
+            await self.learning.close(5.0)
         assert asyncio.all_tasks() <= self._others
         assert self.upstream.live == 0
 
@@ -193,7 +203,12 @@ class Stage:
             key=exact_key(scope, call),
             plan=plan(wishes, lives, has_question=known is not None),
             send=lambda: self.upstream.send(request),
+            request_id=self._next_id(),
         )
+
+    def _next_id(self) -> str:
+        self._requests += 1
+        return f"{self.name}-{self._requests}"
 
     async def get(self, text: str | Ask = CAT, **wishes: Any) -> Got:
         """Ask and read to the end."""
@@ -210,6 +225,8 @@ class Stage:
         while self.cache._leads:
             await asyncio.wait(list(self.cache._leads.values()))
             await asyncio.sleep(0)
+        if self.learning is not None:
+            await self.learning.settled()
 
     @property
     def calls(self) -> int:

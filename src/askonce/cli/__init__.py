@@ -53,6 +53,10 @@ def _configured(arguments: argparse.Namespace) -> int:
             from askonce.cli.evaluate import evaluate
 
             return evaluate(config, arguments)
+        case "audit":
+            from askonce.cli.audit import audit
+
+            return audit(config, arguments)
         case "stats":
             from askonce.cli.entries import stats
 

@@ -36,6 +36,8 @@ def make_parser() -> argparse.ArgumentParser:
     doctor.add_argument("--json", action="store_true", help="print findings as JSON")
     commands.add_parser("stats", parents=[shared], help="print what the cache holds and saves")
     _clear(commands.add_parser("clear", parents=[shared], help="remove entries"))
+    evidence = "look at the evidence, judge answers, retract entries"
+    _audit(commands.add_parser("audit", parents=[shared], help=evidence))
     measure = "measure the semantic tier on labelled sets"
     _evaluate(commands.add_parser("evaluate", parents=[shared], help=measure))
     return parser
@@ -67,6 +69,19 @@ def _clear(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--semantic", action="store_true", help="the semantic tier only")
     parser.add_argument("--tag", metavar="NAME", help="only entries that carry the tag")
     parser.add_argument("--yes", action="store_true", help="do not ask first")
+
+
+def _audit(parser: argparse.ArgumentParser) -> None:
+    actions = "list, show, judge (a request's answer) or retract (an entry)"
+    parser.add_argument("action", choices=("list", "show", "judge", "retract"), help=actions)
+    parser.add_argument("id", nargs="?", help="a request id, or an entry's key in full")
+    parser.add_argument(
+        "verdict", nargs="?", choices=("right", "wrong"), help="for judge: what the answer was"
+    )
+    parser.add_argument(
+        "--only", choices=("same", "different", "unsure"), help="list these verdicts alone"
+    )
+    parser.add_argument("--limit", type=int, default=50, metavar="N", help="how many to list")
 
 
 def _evaluate(parser: argparse.ArgumentParser) -> None:

@@ -97,13 +97,15 @@ class Lesson(NamedTuple):
 class _Namespace:
     """What one namespace has beside its ledger."""
 
-    __slots__ = ("labels", "learner", "mistaken")
+    __slots__ = ("labels", "learner", "mistaken", "open")
 
     def __init__(self, learner: Learner) -> None:
         self.learner = learner
         self.labels = 0.0
         self.mistaken = False
         """The static rule was shown to be wrong."""
+        self.open = False
+        """Evidence has opened a level."""
 
 
 class TrustDesk:
@@ -174,7 +176,7 @@ class TrustDesk:
             return True
         if known.mistaken or known.labels >= self._manners.enough:
             return False
-        return not self._ledger.standing(Place(place.namespace, b"")).open
+        return not known.open
 
     def standing(self, place: Place) -> Standing:
         """How far this place may go now, and on what evidence."""
@@ -263,6 +265,7 @@ class TrustDesk:
         label = Label(first.score, said[served] == "different", _SOURCES[first.source])
         if self._ledger.learn(place, label):
             namespace.labels = max(namespace.labels, self._manners.enough)
+        namespace.open = self._ledger.standing(Place(place.namespace, b"")).open
 
     def _learn_static(self, place: Place, seen: Seen, said: Mapping[bytes, str]) -> None:
         if 0 <= seen.static < len(seen.keys) and said.get(seen.keys[seen.static]) == "different":

@@ -108,6 +108,7 @@ class TrustMoved(Event, frozen=True, gc=False):
     bound: float
     """The wrong rate at or above the threshold is below this."""
     labels: float
+    """Verdicts so far."""
 
 
 class Embedded(Event, frozen=True, gc=False):

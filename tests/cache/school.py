@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tests.cache.stage import Stage
@@ -22,6 +21,8 @@ from askonce.units import Cosine
 from askonce.worker import Worker
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from askonce.cache.steps import Steps
     from askonce.ports import Embedder, EvidenceLog, Judge
     from askonce.tiers.semantic import SemanticTier
@@ -81,6 +82,7 @@ class School(Stage):
         embedder: Embedder | None = None,
         forced: float = 0.02,
         audit: float = 0.05,
+        cold_audit: float = 0.3,
         **kit: Any,
     ) -> None:
         embedder = embedder or TokenEmbedder(dim=DIM)
@@ -89,7 +91,7 @@ class School(Stage):
             shipped(),
             DIM,
             policy=Policy(budget=Budget(budget), caution=Caution(audit=audit, forced=forced)),
-            manners=Manners(floor=Cosine(0.97)),
+            manners=Manners(floor=Cosine(0.97), cold_audit=cold_audit),
             seed=b"seed",
         )
 

@@ -282,7 +282,7 @@ class Learning:
         for namespace in {one.namespace for one in records if one.verdict != "unsure"}:
             place = Place(namespace.encode(), b"")
             at = desk.standing(place)
-            self._parts.sink.emit(TrustMoved(namespace, at.score, at.bound, at.labels))
+            self._parts.sink.emit(TrustMoved(namespace, at.score, at.bound, desk.labels(place)))
 
 
 def id_of(ask: Ask) -> str:

@@ -94,7 +94,7 @@ METRICS = (
         ("namespace",),
         "The wrong rate at or above the threshold is below this, at 95 %",
     ),
-    Metric("askonce_trust_labels", "gauge", ("namespace",), "Verdicts at or above the threshold"),
+    Metric("askonce_trust_labels", "gauge", ("namespace",), "Verdicts so far"),
     Metric("askonce_workers", "gauge", (), "Worker processes that answer"),
     Metric("askonce_build_info", "gauge", ("version",), "Always 1"),
 )

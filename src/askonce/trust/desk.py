@@ -29,7 +29,7 @@ from askonce.trust.verifier import Learner, Look, Text, score, see
 from askonce.units import Cosine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from askonce.ports import Evidence, Neighbour, ReadText
     from askonce.trust.evidence import Source
@@ -182,9 +182,10 @@ class TrustDesk:
         """How far this place may go now, and on what evidence."""
         return self._ledger.standing(place)
 
-    def places(self) -> Iterator[Place]:
-        """The namespaces with evidence of their own."""
-        return (Place(namespace, b"") for namespace in self._namespaces)
+    def labels(self, place: Place) -> float:
+        """How many verdicts this place's namespace has seen."""
+        known = self._namespaces.get(place.namespace)
+        return 0.0 if known is None else known.labels
 
     def _see(
         self, place: Place, text: str, read: ReadText, near: Sequence[Neighbour]

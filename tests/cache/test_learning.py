@@ -1,0 +1,333 @@
+"""The live path learns: from misses, audits, shadow mode and words of callers."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.cache.school import School, clerk, faq, flights, said
+from tests.cache.stage import CAT
+
+from askonce.cache.ask import Live
+from askonce.errors import StoreError
+from askonce.events import Judged, StepSkipped, TrustMoved
+from askonce.flow import Hit
+from askonce.testing.answers import Chat, Reply
+from askonce.testing.clock import FakeClock
+from askonce.testing.embedders import HashingEmbedder
+from askonce.testing.evidence import MemoryEvidenceLog
+from askonce.trust.ledger import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from askonce.ports import Evidence, Verdict
+
+pytestmark = pytest.mark.anyio
+
+GOOD = Chat(text="A cat is an animal.")
+OTHER = Chat(text="It is 12.")
+LIKE_CAT = "what is a cat?"
+HERE = Place(b"default", b"")
+
+
+async def attend(school: School, questions: Sequence[str], version: str = "2024") -> list[str]:
+    """Ask them all; `right`, `wrong` or `engine` for each."""
+    told = []
+    for text in questions:
+        got = await school.get(text)
+        await school.settled()
+        right = "right" if got.text == said(text, version) else "wrong"
+        told.append(right if got.how == "semantic" else "engine")
+    return told
+
+
+def judged(school: School, source: str) -> list[str]:
+    """Verdicts from one source, in order."""
+    return [event.verdict for event in school.sink.of(Judged) if event.source == source]
+
+
+async def records(school: School) -> list[Evidence]:
+    """The whole log."""
+    assert school.log is not None
+    return await school.log.since(0, 10_000)
+
+
+async def test_cold_the_static_rule_decides() -> None:
+    """Without evidence a near-copy is a hit at once, and a one with another number is none."""
+    async with School() as school:
+        school.upstream.script(GOOD, OTHER)
+        assert await school.go(CAT) == "engine"
+        assert await school.go(LIKE_CAT) == "semantic"
+        assert await school.go("Convert 100 USD to EUR") == "engine"
+        assert await school.go("convert 900 USD to EUR") == "engine"
+
+
+@pytest.mark.slow
+async def test_evidence_opens_a_faq_stream() -> None:
+    """The same questions in other words are found far below the floor, within the budget."""
+    async with School() as school:
+        school.upstream.otherwise = clerk()
+        told = await attend(school, faq(400, seed=1))
+        assert school.desk.standing(HERE).open
+        assert not school.desk.cold(HERE)
+        assert told[200:].count("right") > 150
+        assert told.count("wrong") <= 0.03 * 400
+        assert school.sink.of(TrustMoved)[-1].namespace == "default"
+
+
+@pytest.mark.slow
+async def test_look_alikes_stay_apart() -> None:
+    """Questions that differ in the one word that counts hardly ever get each other's answers."""
+    async with School(budget=0.01) as school:
+        school.upstream.otherwise = clerk()
+        told = await attend(school, flights(300, seed=1))
+        assert told.count("wrong") <= 3
+
+
+@pytest.mark.slow
+async def test_shadow_mode_tells_and_serves_nothing() -> None:
+    """In shadow mode the engine answers all, and would-be hits are judged against it."""
+    async with School(mode="shadow") as school:
+        school.upstream.otherwise = clerk()
+        questions = faq(260, seed=2)
+        assert set(await attend(school, questions[:250])) == {"engine"}
+        assert school.calls == 250
+        assert judged(school, "shadow").count("same") > 50
+        got = await school.get(questions[250])
+        assert isinstance(got.reply, Live)
+        assert got.reply.head.details == ("shadow_hit",)
+
+
+@pytest.mark.slow
+async def test_what_shadow_mode_learned_serves_when_it_is_on() -> None:
+    """A log from shadow mode opens the cache of the next start from its first request."""
+    log = MemoryEvidenceLog(clock=FakeClock())
+    async with School(mode="shadow", log=log) as school:
+        school.upstream.otherwise = clerk()
+        await attend(school, faq(300, seed=2))
+    async with School(mode="on", log=log) as school:
+        school.upstream.otherwise = clerk()
+        await school.learns.catch_up()
+        assert school.desk.standing(HERE).open
+        told = await attend(school, faq(500, seed=2)[300:420])
+        assert told.count("right") > 80
+        assert told.count("wrong") <= 3
+
+
+@pytest.mark.slow
+async def test_drift_tightens_within_200_requests() -> None:
+    """When the engine's answers change, audits find out, and serving ends."""
+    async with School() as school:
+        school.upstream.otherwise = clerk()
+        questions = faq(700, seed=1)
+        assert (await attend(school, questions[:400]))[200:].count("right") > 150
+        school.upstream.otherwise = clerk("2025")
+        told = await attend(school, questions[400:700], "2025")
+        assert told[200:].count("wrong") <= 3
+        assert "different" in judged(school, "audit")
+
+
+@pytest.mark.slow
+async def test_a_restart_keeps_the_evidence() -> None:
+    """A second start over the same log stands where the first one ended."""
+    log = MemoryEvidenceLog(clock=FakeClock())
+    async with School(log=log) as school:
+        school.upstream.otherwise = clerk()
+        await attend(school, faq(300, seed=3))
+        before = school.desk.standing(HERE)
+    async with School(log=log) as again:
+        await again.learns.catch_up()
+        after = again.desk.standing(HERE)
+        assert (after.open, after.score) == (before.open, before.score)
+        assert after.labels == pytest.approx(before.labels, rel=0.05)
+        assert after.wrong == pytest.approx(before.wrong, abs=1.0)
+
+
+async def test_two_workers_share_their_evidence() -> None:
+    """What one learns from, the other takes within a turn of its follower."""
+    log = MemoryEvidenceLog(clock=FakeClock())
+    async with School(log=log) as one, School(log=log) as other:
+        one.upstream.otherwise = clerk()
+        await attend(one, flights(40, seed=4))
+        follower = asyncio.create_task(other.learns.follow())
+        async with asyncio.timeout(5):
+            while other.desk.labels(HERE) < one.desk.labels(HERE):
+                await asyncio.sleep(0)
+        follower.cancel()
+        await asyncio.gather(follower, return_exceptions=True)
+        assert one.desk.labels(HERE) > 10
+        assert other.desk.standing(HERE) == one.desk.standing(HERE)
+
+
+async def test_a_miss_labels_its_neighbours() -> None:
+    """The fresh answer is compared with those of the nearest; the look is kept once."""
+    async with School() as school:
+        school.upstream.script(GOOD, OTHER, GOOD)
+        for text in (CAT, "When does the shop open?", "Say, what is a cat, please?"):
+            await school.go(text)
+        first, *others = [one for one in await records(school) if one.verdict != "unsure"][-2:]
+        assert {one.verdict for one in (first, *others)} == {"same", "different"}
+        assert first.look
+        assert not any(one.look for one in others)
+        assert first.request_id == others[0].request_id
+        assert CAT.encode() not in first.look
+
+
+async def test_an_audit_asks_behind_the_answer_and_takes_a_wrong_entry_away() -> None:
+    """The caller has its answer before the engine is asked; a wrong one answers no other again."""
+    async with School(cold_audit=1.0) as school:
+        school.upstream.script(GOOD)
+        await school.go(CAT)
+        school.upstream.script(OTHER)
+        school.upstream.open.clear()
+        got = await school.get(LIKE_CAT)
+        assert (got.how, got.text) == ("semantic", "A cat is an animal.")
+        await school.upstream.asked_times(2)
+        school.upstream.open.set()
+        await school.settled()
+        assert judged(school, "audit") == ["different"]
+        assert school.plain_index.rows == {}
+        assert not any(event.part == "audit" for event in school.sink.of(StepSkipped))
+
+
+@pytest.mark.parametrize(
+    "fault", [Reply(fault="refuse"), Reply(status=500, pieces=(b"{}",)), Chat(text="x" * 200_000)]
+)
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_failed_audit_says_nothing(fault: Reply, *, stream: bool) -> None:
+    """An engine that fails an audit costs the hit nothing and is no evidence."""
+    async with School(cold_audit=1.0) as school:
+        school.upstream.script(GOOD)
+        await school.go(CAT)
+        school.upstream.script(fault)
+        assert await school.go(LIKE_CAT, stream=stream) == "semantic"
+        assert judged(school, "audit") == ["unsure"]
+        assert await school.go(LIKE_CAT) == "semantic"
+
+
+async def test_without_an_allowance_there_are_no_audits() -> None:
+    """Audits end where their budget ends."""
+    async with School(audits=0.0, cold_audit=1.0) as school:
+        school.upstream.script(GOOD)
+        await school.go(CAT)
+        await school.go(LIKE_CAT)
+        assert school.calls == 1
+
+
+async def test_a_caller_says_whether_an_answer_was_right() -> None:
+    """The first word on a hit counts, in the caller's own partition alone."""
+    async with School(audits=0.0) as school:
+        school.upstream.script(GOOD)
+        await school.go(CAT)
+        ask = school.ask(LIKE_CAT)
+        assert (await school.get(ask)).how == "semantic"
+        await school.settled()
+        assert not await school.learns.hear("unknown", "different", bytes(32))
+        assert not await school.learns.hear(ask.request_id, "different", b"t" * 32)
+        assert await school.learns.hear(ask.request_id, "different", bytes(32))
+        assert await school.learns.hear(ask.request_id, "same", bytes(32))
+        said_so = [one.verdict for one in await records(school) if one.source == "caller"]
+        assert said_so == ["different"]
+
+
+async def test_no_store_leaves_no_evidence() -> None:
+    """A caller who wants nothing kept is not learned from."""
+    from askonce.policy.controls import Controls
+
+    async with School() as school:
+        school.upstream.script(GOOD, OTHER)
+        await school.go(CAT)
+        await school.go("Is it so, what is a cat?", controls=Controls(no_store=True))
+        assert await records(school) == []
+
+
+async def test_an_off_namespace_is_left_alone() -> None:
+    """With the mode off nothing is looked up by meaning, and nothing indexed."""
+    async with School(mode="off") as school:
+        school.upstream.script(GOOD, OTHER)
+        await school.go(CAT)
+        assert await school.go(LIKE_CAT) == "engine"
+        assert school.plain_index.rows == {}
+
+
+class DeadLog(MemoryEvidenceLog):
+    """A log that fails."""
+
+    async def append(self, records: Sequence[Evidence]) -> int:
+        """Fail."""
+        raise StoreError("as told")
+
+    async def since(self, seq: int, limit: int) -> list[Evidence]:
+        """Fail."""
+        raise StoreError("as told")
+
+
+class DeadJudge:
+    """A judge with a fault."""
+
+    async def judge(self, question: str, cached: str, fresh: str) -> Verdict:
+        """Fail."""
+        raise LookupError("as told")
+
+    async def close(self) -> None:
+        """Nothing to release."""
+
+
+async def test_a_dead_log_costs_nothing_but_memory() -> None:
+    """Requests are served as ever, and this process still learns for itself."""
+    async with School(log=DeadLog(clock=FakeClock()), failures=10_000) as school:
+        school.upstream.otherwise = clerk()
+        told = await attend(school, flights(40, seed=4))
+        assert "wrong" not in told
+        assert school.desk.labels(HERE) > 10
+
+
+async def test_a_faulty_judge_costs_nothing_but_labels() -> None:
+    """Requests are served by the static rule."""
+    async with School(judge=DeadJudge()) as school:
+        school.upstream.script(GOOD, OTHER)
+        await school.go(CAT)
+        assert await school.go("Is it so, what is a cat?") == "engine"
+        assert await school.go(LIKE_CAT) == "semantic"
+        assert [one for one in await records(school) if one.verdict != "unsure"] == []
+
+
+async def test_a_faulty_desk_leaves_the_static_rule() -> None:
+    """When the decision itself fails, floor and guards decide, and the fault is counted."""
+    async with School() as school:
+        school.desk.judge = None  # type: ignore[method-assign, assignment] # a fault of any kind
+        school.upstream.script(GOOD)
+        await school.go(CAT)
+        got = await school.get(LIKE_CAT)
+        assert isinstance(got.reply, Hit)
+        assert any(event.part == "trust" for event in school.sink.of(StepSkipped))
+
+
+async def test_without_token_vectors_the_static_rule_stays() -> None:
+    """An embedder that gives no token vectors works as before, and its labels still count."""
+    async with School(embedder=HashingEmbedder(dim=128)) as school:
+        school.upstream.script(GOOD)
+        await school.go(CAT)
+        assert await school.go(LIKE_CAT) == "semantic"
+
+
+async def test_too_many_cases_are_let_go() -> None:
+    """A slow judge holds up no more than so many cases."""
+    from askonce.cache import learning
+
+    class Slow(DeadJudge):
+        async def judge(self, question: str, cached: str, fresh: str) -> Verdict:
+            """Wait for ever."""
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    async with School(judge=Slow()) as school:
+        school.upstream.otherwise = clerk()
+        for text in flights(learning._WAITING + 20, seed=5):
+            await school.get(text)
+            while school.cache._leads:
+                await asyncio.sleep(0)
+        assert len(school.learns._cases) == learning._WAITING
+        await school.learns.close(0.0)

@@ -132,7 +132,7 @@ def _renumbered(text: str, random: Random) -> str | None:
 
 def _negated(text: str, random: Random) -> str | None:
     found = list(_AUXILIARY.finditer(text))
-    if not found:
+    if not found or re.search(r"\b(not|never|no)\b|n't\b", text, re.IGNORECASE):
         return None
     match = random.choice(found)
     after = re.match(r" (i|you|we|it|the \w+|my \w+)\b", text[match.end() :], re.IGNORECASE)

@@ -35,7 +35,7 @@ _FOR = (
     "tense_", "mood_", "person_", "owner_", "asked_within", "cached_within", "content_equal",
 )  # fmt: skip
 _AGAINST = (
-    "poor", "middling", "new_poor", "new_asked", "new_cached", "only_", "hard_", "number_", "code",
+    "poor", "new_asked", "new_cached", "only_", "hard_", "number_", "code",
     "name_", "negation", "guard_", "one_swapped",
 )  # fmt: skip
 _MOST_WEIGHT = 1000.0

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float32]
 
 _POOR = 0.5
-_MIDDLING = 0.65
 _MOST = 64
 """Tokens of a text that are looked at; the rest are taken as met."""
 
@@ -55,10 +54,7 @@ def from_bytes(packed: bytes, dim: int) -> TokenVectors:
     return TokenVectors(ids, rows.reshape(count, dim))
 
 
-_SIDE = (
-    "mean", "least", "least_two", "poor", "middling",
-    "new", "new_mean", "new_least", "new_poor",
-)  # fmt: skip
+_SIDE = ("mean", "least", "poor", "new", "new_mean", "new_least")
 NAMES = (
     *(f"{name}_{side}" for side in ("asked", "cached") for name in _SIDE),
     "in_order",
@@ -110,22 +106,17 @@ def _covered(
     best: Floats, equal: NDArray[np.bool_], there: NDArray[np.bool_]
 ) -> list[NDArray[np.float32]]:
     """The columns of one side; all three are of shape (cached, tokens)."""
-    count = np.maximum(there.sum(axis=1), 1)
-    met = np.where(there, best, np.float32(1.0))
-    two = np.sort(met, axis=1)[:, :2]
+    met = np.where(there, best, np.float32(0.0))
     new = there & ~equal
-    news = new.sum(axis=1)
-    unmet = np.where(new, best, np.float32(1.0))
+    unmet = np.where(new, best, np.float32(0.0))
+    count, news = there.sum(axis=1), new.sum(axis=1)
     return [
-        np.where(there, best, 0).sum(axis=1) / count,
-        two[:, 0],
-        two.mean(axis=1),
-        (met < _POOR).sum(axis=1),
-        (met < _MIDDLING).sum(axis=1),
+        met.sum(axis=1) / np.maximum(count, 1),
+        np.where(there, best, np.float32(1.0)).min(axis=1),
+        (there & (best < _POOR)).sum(axis=1),
         news,
-        np.where(news > 0, np.where(new, best, 0).sum(axis=1) / np.maximum(news, 1), 1),
-        unmet.min(axis=1),
-        (unmet < _MIDDLING).sum(axis=1),
+        np.where(news > 0, unmet.sum(axis=1) / np.maximum(news, 1), 1),
+        np.where(new, best, np.float32(1.0)).min(axis=1),
     ]
 
 

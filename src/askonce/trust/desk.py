@@ -17,10 +17,10 @@ import msgspec
 import numpy as np
 
 from askonce.trust.alignment import from_bytes
-from askonce.trust.answers import SameAnswers
 from askonce.trust.budget import chance
 from askonce.trust.evidence import Label, odds_of_cosine
 from askonce.trust.guards import veto
+from askonce.trust.known_answers import KnownAnswers
 from askonce.trust.ledger import Ledger, Place, Policy, Standing
 from askonce.trust.looks import Seen, pack, unpack
 from askonce.trust.names import question_digest
@@ -123,7 +123,7 @@ class TrustDesk:
         self._manners = manners
         self._seed = seed
         self._ledger = Ledger(policy, seed)
-        self._answers = SameAnswers()
+        self._answers = KnownAnswers()
         self._namespaces: OrderedDict[bytes, _Namespace] = OrderedDict()
         self._own: OrderedDict[str, None] = OrderedDict()
 
@@ -144,7 +144,7 @@ class TrustDesk:
             return self._static(verdict, text, near, request)
         if not decision.serve:
             return verdict
-        answers = [self._answer(place, each) for each in near]
+        answers = [self._answers.of(question) for question in seen.questions]
         others = (at for at, one in enumerate(answers) if one == answers[best] and at != best)
         return verdict._replace(order=(best, *others))
 
@@ -196,17 +196,15 @@ class TrustDesk:
         asked = Text(analyse(text), from_bytes(read.tokens, self._dim), read.vector)
         cached = [self._text(each) for each in near]
         cosines = np.array([each.score for each in near], dtype=np.float32)
-        answers = [self._answer(place, each) for each in near]
+        questions = tuple(question_digest(place.partition, each.item.text) for each in near)
+        answers = [self._answers.of(question) for question in questions]
         by = self._namespace(place.namespace).learner.coefficients
         look = score(by, see(asked, cached, cosines), answers)
-        return Seen(look, tuple(each.item.key for each in near))
+        return Seen(look, tuple(each.item.key for each in near), questions)
 
     def _text(self, near: Neighbour) -> Text:
         vector = np.frombuffer(near.vector, dtype=np.float32)
         return Text(analyse(near.item.text), from_bytes(near.item.tokens, self._dim), vector)
-
-    def _answer(self, place: Place, near: Neighbour) -> int | bytes:
-        return self._answers.of(near.item.key, question_digest(place.partition, near.item.text))
 
     def _static(
         self, verdict: Verdict, text: str, near: Sequence[Neighbour], request: str
@@ -236,8 +234,6 @@ class TrustDesk:
         """Records of one request from one source."""
         first = records[0]
         place = Place(first.namespace.encode(), first.partition)
-        if first.retracted:
-            self._answers.forget(first.entry)
         if first.source in _DECIDED and first.request_id not in self._own:
             self._ledger.decide(place, first.score, first.request_id.encode())
         if first.source == "hit":
@@ -249,10 +245,8 @@ class TrustDesk:
         if seen is None or not said:
             return None
         self._learn_static(place, seen, said)
-        for entry, verdict in said.items():
-            if verdict == "same":
-                self._answers.join(first.question, entry)
         same = tuple(None if key not in said else said[key] == "same" for key in seen.keys)
+        self._answers.place(first.question, seen.questions, same)
         learner = self._namespace(place.namespace).learner
         return Lesson(learner, seen.look, same, min(1 / first.probability, _HEAVIEST))
 

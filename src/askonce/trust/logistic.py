@@ -15,6 +15,7 @@ _NEWTON = 5
 _SOLVE = 15
 _CLOSE = 0.02
 _GAIN = 1e-4
+_LEAST = 1e-3
 
 
 class Ridge(NamedTuple):
@@ -33,17 +34,14 @@ class Labelled(NamedTuple):
 
 
 def fit(data: Labelled, ridge: Ridge, start: Floats) -> Floats:
-    """The coefficients of least penalised loss, near enough; the loss never grows on the way."""
+    """The coefficients of least penalised loss, near enough; a step is halved until it gains."""
     found: Floats = start.astype(np.float32)
     loss = _loss(data, ridge, found)
     for _ in range(_NEWTON):
-        step = _newton(data, ridge, found)
-        size = 1.0
-        while (after := _loss(data, ridge, found + np.float32(size) * step)) > loss:
-            size /= 2
-            if size < 1e-3:
-                return found
-        found = (found + np.float32(size) * step).astype(np.float32)
+        step, size = _newton(data, ridge, found), np.float32(1)
+        while (after := _loss(data, ridge, found + size * step)) > loss and size > _LEAST:
+            size /= np.float32(2)
+        found = (found + size * step).astype(np.float32)
         if loss - after <= _GAIN * max(1.0, loss):
             break
         loss = after

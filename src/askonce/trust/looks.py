@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 class _Packed(msgspec.Struct, frozen=True, array_like=True):
     keys: list[bytes]
+    questions: list[bytes]
     rows: bytes
     products: bytes
     touched: list[bytes]
@@ -31,6 +32,8 @@ class Seen(NamedTuple):
     look: Look
     keys: tuple[bytes, ...]
     """In the order of the look's neighbours."""
+    questions: tuple[bytes, ...]
+    """Digests of their questions."""
     static: int = -1
     """Place of the neighbour that the static rule chose; -1 without one."""
 
@@ -45,6 +48,7 @@ def pack(seen: Seen) -> bytes:
     return _encode(
         _Packed(
             keys=list(seen.keys),
+            questions=list(seen.questions),
             rows=_bytes(look.rows, np.float32),
             products=_bytes(look.products, np.float16),
             touched=[_bytes(each, np.int32) for each in look.touched],
@@ -70,9 +74,10 @@ def unpack(packed: bytes) -> Seen:
         places=np.frombuffer(found.places, dtype="<i4").astype(np.intp),
         logits=np.frombuffer(found.logits, dtype="<f4"),
     )
-    if len(look.touched) != many or len(look.offsets) != many or len(look.places) != answers:
+    counts = {len(found.questions), len(look.touched), len(look.offsets)}
+    if counts != {many} or len(look.places) != answers:
         raise ValueError("not a look")
-    return Seen(look, tuple(found.keys), found.static)
+    return Seen(look, tuple(found.keys), tuple(found.questions), found.static)
 
 
 def _bytes(values: NDArray[Any], kind: DTypeLike) -> bytes:

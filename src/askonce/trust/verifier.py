@@ -107,10 +107,13 @@ def rested(prior: Prior, dim: int) -> Coefficients:
 
 def see(asked: Text, cached: Sequence[Text], cosines: Floats) -> Seen:
     """Measure a question beside its neighbours, nearest first."""
+    if not cached:
+        none = np.zeros((0, len(asked.vector)), dtype=np.float16)
+        return Seen(np.zeros((0, len(features.NAMES)), dtype=np.float32), none, (), cosines)
     pairs = [compare(asked.reading, each.reading) for each in cached]
     raw = features.dense(pairs, cosines, align(asked.tokens, [each.tokens for each in cached]))
-    vectors = np.array([each.vector for each in cached], dtype=np.float32)
-    products = features.products(asked.vector, vectors.reshape(len(cached), -1), cosines)
+    vectors = np.stack([each.vector for each in cached])
+    products = features.products(asked.vector, vectors, cosines)
     touched = tuple(differences.keys(pair) for pair in pairs)
     return Seen(raw, products.astype(np.float16), touched, cosines)
 

@@ -11,7 +11,7 @@ careful start left over can be spent.
 from __future__ import annotations
 
 import hashlib
-from math import log, sqrt
+from math import log, log10, sqrt
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 CLOSED = CELLS
 """The level at which nothing is served."""
+
+_FEW = 100.0
 
 _JUDGE_Z = 2.0
 """Standard errors by which a judge may be better than measured before a proof is wrong."""
@@ -50,7 +52,9 @@ class Caution(msgspec.Struct, frozen=True):
     alpha: float = 0.05
     """Chance that `proof` is wrong about any level at any time."""
     z: float = 0.5
-    """Normal quantile of the upper limit at one look; the account corrects what it lets through."""
+    """Normal quantile of the upper limit at first; the account corrects what it lets through."""
+    growth: float = 0.25
+    """Added to `z` for each tenfold of 100 hits: in a long run luck no longer hides an excess."""
     unseen: float = 0.5
     """Wrong answers assumed beyond those seen, at the mean weight."""
     labels: float = 20.0
@@ -97,7 +101,7 @@ class Account:
         self._own = cells.counts(cells.labels)
         self._judged = cells.counts(cells.wrong)
         self._coming = [share * ahead for share in cells.shares()]
-        self.hits = sum(self._past)
+        self.hits = self.past = sum(self._past)
         self.labels = self.own = self.judged = self.weighted = self.variance = 0.0
         for cell in range(CELLS):
             self._count(cell, self._past[cell], 1)
@@ -122,7 +126,8 @@ class Account:
         typical = self.hits / self.labels
         weighted = self.weighted + caution.unseen * typical
         variance = self.variance + caution.unseen * typical * typical
-        return standardised(weighted, variance, caution.z)
+        z = caution.z + caution.growth * log10(1 + self.past / _FEW)
+        return standardised(weighted, variance, z)
 
     def allowed(self, budget: Budget) -> float:
         """Wrong answers that the budget has room for, so far and ahead."""

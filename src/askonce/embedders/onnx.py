@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from askonce.config import SemanticConfig
     from askonce.embedders.wordpiece import WordPiece
     from askonce.ports import Clock, Sink, Vector
+    from askonce.trust.alignment import TokenVectors
 
 MAX_TOKENS = 256
 """The window all-MiniLM-L6-v2 was trained with, [CLS] and [SEP] included."""
@@ -63,6 +64,14 @@ class Encoder:
     def encode(self, text: str) -> Vector:
         """Embed the text; raises TextTooLong, EmbedderError."""
         return self._session.run(self._tokenizer.encode(text))
+
+    def read(self, text: str) -> tuple[Vector, TokenVectors]:
+        """Embed the text, and keep its tokens' directions too; raises as `encode`."""
+        from askonce.trust.alignment import pack  # needs numpy, which the extra brings
+
+        ids = self._tokenizer.encode(text)
+        tokens = self._session.tokens(ids)
+        return self._session.pool(tokens), pack(ids, tokens)
 
 
 def _identity(model: str, vocabulary: str, mode: Literal["accurate", "fast"]) -> str:

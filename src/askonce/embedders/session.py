@@ -44,6 +44,10 @@ class Session:
 
     def run(self, ids: list[int]) -> Vector:
         """Shape (dim,), float32, unit length; raises EmbedderError."""
+        return self.pool(self.tokens(ids))
+
+    def tokens(self, ids: list[int]) -> NDArray[np.float32]:
+        """One vector a token, shape (tokens, dim); raises EmbedderError."""
         row = self._np.asarray([ids], dtype=self._np.int64)
         values = {
             "input_ids": row,
@@ -56,12 +60,14 @@ class Session:
             )
         except self._faults as error:
             raise EmbedderError(f"the model failed: {error}") from error
-        return self._pool(tokens)
-
-    def _pool(self, tokens: NDArray[np.float32]) -> Vector:
         if tokens.ndim != 3:
             raise EmbedderError(f"the model gives shape {tokens.shape}, not one vector a token")
-        mean = tokens[0].mean(axis=0, dtype=self._np.float64)
+        found: NDArray[np.float32] = tokens[0]
+        return found
+
+    def pool(self, tokens: NDArray[np.float32]) -> Vector:
+        """Their mean, brought to unit length; raises EmbedderError."""
+        mean = tokens.mean(axis=0, dtype=self._np.float64)
         length = float(self._np.linalg.norm(mean))
         if not 0.0 < length < float("inf"):
             raise EmbedderError("the model gave a vector without a direction")

@@ -86,7 +86,8 @@ def _padded(
 def _unit(rows: NDArray[np.int8] | Floats) -> Floats:
     values = rows.astype(np.float32, copy=False)
     lengths = np.sqrt(np.einsum("...d,...d->...", values, values))
-    return values / np.maximum(lengths, np.float32(1e-9))[..., None]
+    unit: Floats = values / np.maximum(lengths, np.float32(1e-9))[..., None]
+    return unit
 
 
 def _covered(

@@ -74,7 +74,7 @@ def _match(
     met = 0
     for one in sorted(only_left):
         for other in sorted(only_right):
-            if kin(one, other):
+            if one[:1] == other[:1] and kin(one, other):  # kin share their first letter
                 del only_left[one], only_right[other]
                 met += 1
                 break

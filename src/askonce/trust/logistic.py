@@ -34,7 +34,7 @@ class Labelled(NamedTuple):
 
 def fit(data: Labelled, ridge: Ridge, start: Floats) -> Floats:
     """The coefficients of least penalised loss, near enough; the loss never grows on the way."""
-    found = start.astype(np.float32)
+    found: Floats = start.astype(np.float32)
     loss = _loss(data, ridge, found)
     for _ in range(_NEWTON):
         step = _newton(data, ridge, found)
@@ -43,7 +43,7 @@ def fit(data: Labelled, ridge: Ridge, start: Floats) -> Floats:
             size /= 2
             if size < 1e-3:
                 return found
-        found = found + np.float32(size) * step
+        found = (found + np.float32(size) * step).astype(np.float32)
         if loss - after <= _GAIN * max(1.0, loss):
             break
         loss = after
@@ -52,7 +52,7 @@ def fit(data: Labelled, ridge: Ridge, start: Floats) -> Floats:
 
 def probability(logits: Floats) -> Floats:
     """From log-odds."""
-    chances: Floats = 1 / (1 + np.exp(-np.clip(logits, -30, 30)))
+    chances: Floats = (1 / (1 + np.exp(-np.clip(logits, -30, 30)))).astype(np.float32)
     return chances
 
 

@@ -1,4 +1,4 @@
-"""What a verifier believes before it has seen one label: coefficients that ship with the package."""
+"""What a verifier believes before its first label: coefficients that ship with the package."""
 
 from __future__ import annotations
 

@@ -13,16 +13,19 @@ import numpy as np
 
 from askonce.trust import differences, features
 from askonce.trust.agreement import agreement
-from askonce.trust.alignment import TokenVectors, align
+from askonce.trust.alignment import align
 from askonce.trust.comparison import compare
 from askonce.trust.logistic import Labelled, Ridge, fit, probability
-from askonce.trust.prior import Prior, column
-from askonce.trust.reading import Reading
+from askonce.trust.prior import column
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from numpy.typing import NDArray
+
+    from askonce.trust.alignment import TokenVectors
+    from askonce.trust.prior import Prior
+    from askonce.trust.reading import Reading
 
     Floats = NDArray[np.float32]
 
@@ -50,6 +53,17 @@ class Coefficients(NamedTuple):
     """Columns of prior.ANSWER_NAMES."""
     table: Floats
     """The weights of differing words."""
+
+
+class Seen(NamedTuple):
+    """What was measured of the pairs, before anything weighs it."""
+
+    raw: Floats
+    """Columns of features.NAMES, one row a neighbour."""
+    products: NDArray[np.float16]
+    """One column a dimension."""
+    touched: tuple[differences.Keys, ...]
+    cosines: Floats
 
 
 class Look(NamedTuple):
@@ -91,44 +105,32 @@ def rested(prior: Prior, dim: int) -> Coefficients:
     )
 
 
-def look(
-    by: Coefficients,
-    asked: Text,
-    cached: Sequence[Text],
-    cosines: Floats,
-    answers: Sequence[Hashable],
-) -> Look:
-    """Score a question's neighbours, nearest first; equal answers have equal ids."""
+def see(asked: Text, cached: Sequence[Text], cosines: Floats) -> Seen:
+    """Measure a question beside its neighbours, nearest first."""
     pairs = [compare(asked.reading, each.reading) for each in cached]
     raw = features.dense(pairs, cosines, align(asked.tokens, [each.tokens for each in cached]))
     vectors = np.array([each.vector for each in cached], dtype=np.float32)
     products = features.products(asked.vector, vectors.reshape(len(cached), -1), cosines)
     touched = tuple(differences.keys(pair) for pair in pairs)
-    return score(by, raw, products.astype(np.float16), touched, cosines, answers)
+    return Seen(raw, products.astype(np.float16), touched, cosines)
 
 
-def score(
-    by: Coefficients,
-    raw: Floats,
-    products: NDArray[np.float16],
-    touched: tuple[differences.Keys, ...],
-    cosines: Floats,
-    answers: Sequence[Hashable],
-) -> Look:
-    """Score features worked out before."""
-    if not touched:
+def score(by: Coefficients, seen: Seen, answers: Sequence[Hashable]) -> Look:
+    """Weigh what was measured; neighbours with the same answer have equal ids."""
+    if not seen.touched:
         none = np.zeros(0, dtype=np.float32)
-        return Look(raw, products, (), none, raw, np.zeros(0, dtype=np.intp), none)
-    said = differences.logits(by.table, touched)
-    ones = np.ones(len(raw), dtype=np.float32)
-    scaled = np.clip((raw - by.mean) / by.scale, -_CLIP, _CLIP)
+        empty = none.reshape(0, 0)
+        return Look(empty, seen.products, (), none, empty, np.zeros(0, dtype=np.intp), none)
+    said = differences.logits(by.table, seen.touched)
+    ones = np.ones(len(seen.raw), dtype=np.float32)
+    scaled = np.clip((seen.raw - by.mean) / by.scale, -_CLIP, _CLIP)
     rows = np.column_stack([scaled, said, ones]).astype(np.float32)
     width = rows.shape[1]
-    logits = rows @ by.pair[:width] + products.astype(np.float32) @ by.pair[width:]
-    columns, places = agreement(np.clip(logits, -_LOGIT, _LOGIT), cosines, answers)
+    logits = rows @ by.pair[:width] + seen.products.astype(np.float32) @ by.pair[width:]
+    columns, places = agreement(np.clip(logits, -_LOGIT, _LOGIT), seen.cosines, answers)
     columns = np.column_stack([columns, ones[: len(columns)]])
     offsets = logits - said * by.pair[width - 2]
-    return Look(rows, products, touched, offsets, columns, places, columns @ by.answer)
+    return Look(rows, seen.products, seen.touched, offsets, columns, places, columns @ by.answer)
 
 
 class Memory:

@@ -123,6 +123,7 @@ class Node:
 
     def _watch(self, cell: int, *, wrong: bool) -> bool:
         if self.rates is None or sum(self.cells.labels) < _SETTLED * self.cells.unit:
+            self._since = Cells(memory=self._memory)
             return False
         expected = min(max(self._judge.seen(self.rates.rate(cell)), _EDGE), 1 - _EDGE)
         alarm = self._drift.saw(expected, wrong=wrong)

@@ -18,6 +18,8 @@ LOWEST = -2.0
 STEP = 0.25
 """Cell 0 is below LOWEST, each next one STEP higher, the last one open to the top."""
 
+_HIGHEST = LOWEST + STEP * (CELLS - 2)
+
 Source = Literal["miss", "audit", "operator", "caller"]
 """`miss`: a fresh answer against what would have been served; `audit`: the same after a hit."""
 
@@ -53,7 +55,7 @@ def cell_of(score: float) -> int:
     """The cell of a score; what is no number is in the lowest."""
     if not score >= LOWEST:
         return 0
-    return min(CELLS - 1, 1 + int((score - LOWEST) / STEP))
+    return 1 + int((min(score, _HIGHEST) - LOWEST) / STEP)
 
 
 def middle(cell: int) -> float:

@@ -114,8 +114,8 @@ class Ledger:
     def learn(self, place: Place, label: Label) -> bool:
         """Take a verdict; returns whether it told of a drift: then older evidence was dropped."""
         path = tuple(place)
-        self._keep(path[:1])
         self._keep(path)
+        self._keep(path[:1])
         drifted = False
         prior = SHIPPED
         for depth, held in enumerate(self._chain(place)):
@@ -150,6 +150,11 @@ class Ledger:
             bound=self._policy.judge.ceiling(bound, 2.0),
             drifts=sum(held.node.drifts for held in chain),
         )
+
+    @property
+    def places(self) -> int:
+        """How many namespaces and partitions are remembered."""
+        return len(self._held)
 
     def _fresh(self) -> _Held:
         return _Held(Node(self._policy.judge, self._policy.memory))

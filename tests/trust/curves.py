@@ -8,7 +8,7 @@ from math import exp
 from typing import NamedTuple
 
 from askonce.trust.bound import JudgeError
-from askonce.trust.evidence import Label
+from askonce.trust.evidence import Label, Source
 from askonce.trust.ledger import Ledger, Place, Policy
 
 HERE = Place(b"support", b"prompt")
@@ -63,7 +63,8 @@ def run(
         audited += decision.audit
         if decision.audit or not decision.serve:
             judged = wrong != (rng.random() < errs)
-            ledger.learn(place, Label(score, judged, "audit" if decision.audit else "miss"))
+            source: Source = "audit" if decision.audit else "miss"
+            ledger.learn(place, Label(score, judged, source, decision.chance))
     return Run(hits, wrongs, audited, served)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from askonce.trust.bound import JudgeError
 from askonce.trust.calibration import FLOOR, SHIPPED, Drift, Line, Node, rates_of
-from askonce.trust.evidence import CELLS, cell_of
+from askonce.trust.evidence import CELLS, Label, cell_of
 from tests.trust.curves import honest
 
 
@@ -19,7 +19,7 @@ def _node(labels: int, *, errs: float = 0.0, judge: JudgeError | None = None) ->
         score = rng.gauss(2.5, 2.5)
         node.ask(cell_of(score))
         wrong = rng.random() < honest(score)
-        node.learn(score, 1.0, wrong=wrong != (rng.random() < errs))
+        node.learn(Label(score, wrong=wrong != (rng.random() < errs), source="miss"))
     node.refresh(SHIPPED)
     return node
 
@@ -36,7 +36,7 @@ def test_labels_of_low_scores_say_something_about_high_ones() -> None:
     node = Node(JudgeError(), memory=1e6)
     for number in range(600):
         score = (number % 12) * 0.25 - 1.0
-        node.learn(score, 1.0, wrong=number % 10 < 7)
+        node.learn(Label(score, wrong=number % 10 < 7, source="miss"))
     node.refresh(SHIPPED)
     assert rates_of(node.line)[cell_of(4.0)] > 3 * rates_of(Line())[cell_of(4.0)]
 
@@ -73,7 +73,7 @@ def test_surprise_tells_who_is_worse_than_the_rates_of_another() -> None:
     assert parent.rates is not None
     same, worse = _node(200), Node(JudgeError(), memory=1e4)
     for _ in range(6):
-        worse.learn(4.0, 1.0, wrong=True)
+        worse.learn(Label(4.0, wrong=True, source="miss"))
     assert abs(same.surprise(parent.rates)) < 3
     assert worse.surprise(parent.rates) > 3
     assert Node(JudgeError(), memory=1e4).surprise(parent.rates) == 0
@@ -83,7 +83,7 @@ def test_drift_drops_what_was_before_the_change() -> None:
     """When every answer turns wrong, the old evidence goes within some twenty labels."""
     node = _node(2000)
     for number in range(20):
-        if node.learn(4.0, 1.0, wrong=True):
+        if node.learn(Label(4.0, wrong=True, source="miss")):
             break
     assert number < 19
     assert node.drifts == 1
@@ -98,7 +98,7 @@ def test_no_drift_is_seen_where_there_is_none() -> None:
     node = _node(2000)
     for number in range(20_000):
         score = rng.gauss(2.5, 2.5)
-        node.learn(score, 1.0, wrong=rng.random() < honest(score))
+        node.learn(Label(score, wrong=rng.random() < honest(score), source="miss"))
         if number % 200 == 0:
             node.refresh(SHIPPED)
     assert node.drifts == 0

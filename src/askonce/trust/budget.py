@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import msgspec
 
 from askonce.trust.bound import FLAWLESS, JudgeError, Tally, evidence_against, standardised
-from askonce.trust.evidence import CELLS, Cells, cell_of
+from askonce.trust.evidence import CELLS, LEAST_AUDIT, Cells, cell_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +65,6 @@ class Caution(msgspec.Struct, frozen=True):
     """Share of would-be hits that ask the engine all the same, so that no level goes blind."""
     audit: float = 0.05
     """Mean share of hits that are audited, more of them where errors are likely."""
-    least_audit: float = 0.02
     most_audit: float = 0.5
 
 
@@ -76,7 +75,7 @@ class Decision(NamedTuple):
     audit: bool
     """Served, and the engine is asked in the background to know whether it was right."""
     chance: float
-    """The probability that the label of this request will be seen, given its score."""
+    """The probability with which the label of such a request is seen, a hit's or a miss's."""
 
 
 class Level(NamedTuple):
@@ -175,8 +174,7 @@ def audits(shares: Sequence[float], rates: Rates, lowest: int, caution: Caution)
     total = sum(share * root for share, root in zip(shares, spread, strict=True))
     scale = caution.audit * served / total if total else 0.0
     return [
-        min(caution.most_audit, max(caution.least_audit, scale * root)) if root else 0.0
-        for root in spread
+        min(caution.most_audit, max(LEAST_AUDIT, scale * root)) if root else 0.0 for root in spread
     ]
 
 
@@ -185,10 +183,10 @@ def decide(score: float, at: Level, caution: Caution, chances: tuple[float, floa
     cell = cell_of(score)
     if cell < at.lowest:
         return Decision(serve=False, audit=False, chance=1.0)
-    seen = caution.forced + (1 - caution.forced) * at.audits[cell]
     if chances[0] < caution.forced:
-        return Decision(serve=False, audit=False, chance=seen)
-    return Decision(serve=True, audit=chances[1] < at.audits[cell], chance=seen)
+        return Decision(serve=False, audit=False, chance=1.0)
+    audit = at.audits[cell]
+    return Decision(serve=True, audit=chances[1] < audit, chance=audit)
 
 
 def chance(seed: bytes, request: bytes, purpose: bytes) -> float:

@@ -26,6 +26,9 @@ Source = Literal["miss", "audit", "operator", "caller"]
 TRUST: dict[Source, float] = {"miss": 1.0, "audit": 1.0, "operator": 1.0, "caller": 0.25}
 """What one label counts."""
 
+LEAST_AUDIT = 0.02
+"""No hit is audited with less probability, or its weight could say anything."""
+
 _COSINE_EVEN = 0.85
 _COSINE_SCALE = 25.0
 _LEAST = 1e-9
@@ -39,6 +42,8 @@ class Label(msgspec.Struct, frozen=True):
     """Log odds at the time of the decision, before the verdict was known."""
     wrong: bool
     source: Source
+    chance: float = 1.0
+    """The probability with which it was going to be seen."""
 
 
 def odds_of_probability(probability: float) -> float:

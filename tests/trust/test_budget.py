@@ -7,6 +7,7 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.trust.curves import honest
 
 from askonce.trust.bound import JudgeError
 from askonce.trust.budget import (
@@ -21,7 +22,6 @@ from askonce.trust.budget import (
 )
 from askonce.trust.calibration import SHIPPED, Node
 from askonce.trust.evidence import CELLS, MIDDLES, Label, cell_of
-from tests.trust.curves import honest
 
 
 def _node(labels: int, served: int = 0, judge: JudgeError | None = None) -> Node:

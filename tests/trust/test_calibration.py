@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 
 import pytest
+from tests.trust.curves import honest
 
 from askonce.trust.bound import JudgeError
 from askonce.trust.calibration import FLOOR, SHIPPED, Drift, Line, Node, rates_of
 from askonce.trust.evidence import CELLS, Label, cell_of
-from tests.trust.curves import honest
 
 
 def _node(labels: int, *, errs: float = 0.0, judge: JudgeError | None = None) -> Node:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 
 import pytest
+from tests.trust.curves import HERE, Curve, flat, fresh, honest, hopeless, run
 
 from askonce.trust.bound import JudgeError, excess_chance
 from askonce.trust.budget import Budget, Caution, Decision
 from askonce.trust.evidence import Label
 from askonce.trust.ledger import Place
-from tests.trust.curves import HERE, Curve, flat, fresh, honest, hopeless, run
 
 _RUNS = 8
 
@@ -106,7 +106,7 @@ def test_a_new_partition_goes_by_its_namespace_until_it_speaks() -> None:
     new = Place(HERE.namespace, b"new")
     assert ledger.standing(new).open
     assert ledger.decide(new, 9.0, b"r1").serve
-    for number in range(4):
+    for _ in range(4):
         ledger.learn(new, Label(5.0, wrong=True, source="audit"))
     assert not ledger.decide(new, 5.0, b"r1").serve
     assert ledger.decide(HERE, 9.0, b"r1").serve
@@ -137,7 +137,7 @@ def test_budgets_are_the_namespaces_own() -> None:
 
 
 def test_reset_forgets_a_partition_or_a_namespace() -> None:
-    """After a change of content the partition has nothing of its own, after one of model neither."""
+    """A change of content ends a partition, a change of model the whole namespace."""
     ledger = fresh(budget=Budget(0.1))
     run(ledger, honest, 3000)
     run(ledger, honest, 300, place=Place(b"other", b"p"))

@@ -11,13 +11,13 @@ careful start left over can be spent.
 from __future__ import annotations
 
 import hashlib
-from math import log, sqrt
+from math import log, log10, sqrt
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 
 from askonce.trust.bound import FLAWLESS, JudgeError, Tally, evidence_against, standardised
-from askonce.trust.evidence import CELLS, Cells, cell_of
+from askonce.trust.evidence import CELLS, LEAST_AUDIT, Cells, cell_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 CLOSED = CELLS
 """The level at which nothing is served."""
+
+_FEW = 100.0
 
 _JUDGE_Z = 2.0
 """Standard errors by which a judge may be better than measured before a proof is wrong."""
@@ -50,7 +52,9 @@ class Caution(msgspec.Struct, frozen=True):
     alpha: float = 0.05
     """Chance that `proof` is wrong about any level at any time."""
     z: float = 0.5
-    """Normal quantile of the upper limit at one look; the account corrects what it lets through."""
+    """Normal quantile of the upper limit at first; the account corrects what it lets through."""
+    growth: float = 0.25
+    """Added to `z` for each tenfold of 100 hits: in a long run luck no longer hides an excess."""
     unseen: float = 0.5
     """Wrong answers assumed beyond those seen, at the mean weight."""
     labels: float = 20.0
@@ -61,7 +65,6 @@ class Caution(msgspec.Struct, frozen=True):
     """Share of would-be hits that ask the engine all the same, so that no level goes blind."""
     audit: float = 0.05
     """Mean share of hits that are audited, more of them where errors are likely."""
-    least_audit: float = 0.02
     most_audit: float = 0.5
 
 
@@ -72,7 +75,7 @@ class Decision(NamedTuple):
     audit: bool
     """Served, and the engine is asked in the background to know whether it was right."""
     chance: float
-    """The probability that the label of this request will be seen, given its score."""
+    """The probability with which the label of such a request is seen, a hit's or a miss's."""
 
 
 class Level(NamedTuple):
@@ -97,7 +100,7 @@ class Account:
         self._own = cells.counts(cells.labels)
         self._judged = cells.counts(cells.wrong)
         self._coming = [share * ahead for share in cells.shares()]
-        self.hits = sum(self._past)
+        self.hits = self.past = sum(self._past)
         self.labels = self.own = self.judged = self.weighted = self.variance = 0.0
         for cell in range(CELLS):
             self._count(cell, self._past[cell], 1)
@@ -122,7 +125,8 @@ class Account:
         typical = self.hits / self.labels
         weighted = self.weighted + caution.unseen * typical
         variance = self.variance + caution.unseen * typical * typical
-        return standardised(weighted, variance, caution.z)
+        z = caution.z + caution.growth * log10(1 + self.past / _FEW)
+        return standardised(weighted, variance, z)
 
     def allowed(self, budget: Budget) -> float:
         """Wrong answers that the budget has room for, so far and ahead."""
@@ -170,8 +174,7 @@ def audits(shares: Sequence[float], rates: Rates, lowest: int, caution: Caution)
     total = sum(share * root for share, root in zip(shares, spread, strict=True))
     scale = caution.audit * served / total if total else 0.0
     return [
-        min(caution.most_audit, max(caution.least_audit, scale * root)) if root else 0.0
-        for root in spread
+        min(caution.most_audit, max(LEAST_AUDIT, scale * root)) if root else 0.0 for root in spread
     ]
 
 
@@ -180,10 +183,10 @@ def decide(score: float, at: Level, caution: Caution, chances: tuple[float, floa
     cell = cell_of(score)
     if cell < at.lowest:
         return Decision(serve=False, audit=False, chance=1.0)
-    seen = caution.forced + (1 - caution.forced) * at.audits[cell]
     if chances[0] < caution.forced:
-        return Decision(serve=False, audit=False, chance=seen)
-    return Decision(serve=True, audit=chances[1] < at.audits[cell], chance=seen)
+        return Decision(serve=False, audit=False, chance=1.0)
+    audit = at.audits[cell]
+    return Decision(serve=True, audit=chances[1] < audit, chance=audit)
 
 
 def chance(seed: bytes, request: bytes, purpose: bytes) -> float:

@@ -9,26 +9,31 @@ out at the top, as it does where questions that look the same want different ans
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from math import exp, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from askonce.trust.evidence import CELLS, MIDDLES, Cells, cell_of
+from askonce.trust.bound import Tally, upper
+from askonce.trust.evidence import CELLS, LEAST_AUDIT, MIDDLES, TRUST, Cells, cell_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from askonce.trust.bound import JudgeError
+    from askonce.trust.evidence import Label
 
 BORROWED = 20.0
 """Labels that the prior of a cell is worth."""
 FLOOR = 0.01
 """Wrong rate of the prior at the highest scores."""
 
-_STEPS = 3
+_STEPS = 2
 _LARGEST_STEP = 1.0
 _EDGE = 1e-6
+
+_WEIGHTS = tuple(1.25**step for step in range(18)) + (1 / LEAST_AUDIT,)
 
 _WORSE = 4.0
 """The drift looked for: the odds of a wrong answer grow this many times."""
@@ -85,6 +90,23 @@ class Drift(msgspec.Struct):
         return self.ratio >= _ALARM
 
 
+class Checked(msgspec.Struct):
+    """What audits alone say of the hits since the last drift; nothing fades."""
+
+    hits: int = 0
+    wrong: list[int] = msgspec.field(default_factory=lambda: [0] * len(_WEIGHTS))
+    """By the weight of the audit, 1 over its probability, rounded up."""
+
+    def found(self, chance: float) -> None:
+        """An audit that was to happen with this probability found a wrong answer."""
+        self.wrong[bisect_left(_WEIGHTS, min(1 / chance, _WEIGHTS[-1]))] += 1
+
+    def bound(self, alpha: float) -> float:
+        """The wrong rate of the hits is below this, whenever one looks, but for alpha."""
+        found = tuple(zip(_WEIGHTS, map(float, self.wrong), strict=True))
+        return upper(Tally(self.hits - sum(self.wrong), found), alpha, _WEIGHTS[-1])
+
+
 class Node:
     """Evidence of one namespace or partition."""
 
@@ -98,6 +120,7 @@ class Node:
         self._drift = Drift()
         self._since = Cells(memory=memory)
         self.drifts = 0
+        self.checked = Checked()
 
     def ask(self, cell: int | None) -> None:
         """One request came."""
@@ -107,25 +130,28 @@ class Node:
     def serve(self, cell: int) -> None:
         """It was answered from the cache."""
         self.cells.serve(cell)
+        self._since.serve(cell)
+        self.checked.hits += 1
 
-    def learn(self, score: float, weight: float, *, wrong: bool) -> bool:
+    def learn(self, label: Label) -> bool:
         """Take one verdict; returns whether older evidence was dropped because of drift."""
-        cell = cell_of(score)
-        drifted = self._watch(cell, wrong=wrong)
-        self.cells.add(cell, float(wrong), weight)
-        self._since.add(cell, float(wrong), weight)
+        cell, weight = cell_of(label.score), TRUST[label.source]
+        drifted = self._watch(cell, wrong=label.wrong)
+        self.cells.add(cell, float(label.wrong), weight)
+        self._since.add(cell, float(label.wrong), weight)
+        if label.source == "audit" and label.wrong:
+            self.checked.found(label.chance)
         if drifted:
             self.cells, self._since = self._since, Cells(memory=self._memory)
-            self._drift = Drift()
-            self.line = Line()
+            self.line, self._drift, self.checked = Line(), Drift(), Checked()
             self.drifts += 1
         return drifted
 
     def _watch(self, cell: int, *, wrong: bool) -> bool:
-        if self.rates is None or sum(self.cells.labels) < _SETTLED * self.cells.unit:
-            return False
-        expected = min(max(self._judge.seen(self.rates.rate(cell)), _EDGE), 1 - _EDGE)
-        alarm = self._drift.saw(expected, wrong=wrong)
+        alarm = False
+        if self.rates is not None and sum(self.cells.labels) >= _SETTLED * self.cells.unit:
+            expected = min(max(self._judge.seen(self.rates.rate(cell)), _EDGE), 1 - _EDGE)
+            alarm = self._drift.saw(expected, wrong=wrong)
         if self._drift.ratio <= 1.0:
             self._since = Cells(memory=self._memory)
         return alarm

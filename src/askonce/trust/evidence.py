@@ -18,11 +18,16 @@ LOWEST = -2.0
 STEP = 0.25
 """Cell 0 is below LOWEST, each next one STEP higher, the last one open to the top."""
 
+_HIGHEST = LOWEST + STEP * (CELLS - 2)
+
 Source = Literal["miss", "audit", "operator", "caller"]
 """`miss`: a fresh answer against what would have been served; `audit`: the same after a hit."""
 
 TRUST: dict[Source, float] = {"miss": 1.0, "audit": 1.0, "operator": 1.0, "caller": 0.25}
 """What one label counts."""
+
+LEAST_AUDIT = 0.02
+"""No hit is audited with less probability, or its weight could say anything."""
 
 _COSINE_EVEN = 0.85
 _COSINE_SCALE = 25.0
@@ -37,6 +42,8 @@ class Label(msgspec.Struct, frozen=True):
     """Log odds at the time of the decision, before the verdict was known."""
     wrong: bool
     source: Source
+    chance: float = 1.0
+    """The probability with which it was going to be seen."""
 
 
 def odds_of_probability(probability: float) -> float:
@@ -53,7 +60,7 @@ def cell_of(score: float) -> int:
     """The cell of a score; what is no number is in the lowest."""
     if not score >= LOWEST:
         return 0
-    return min(CELLS - 1, 1 + int((score - LOWEST) / STEP))
+    return 1 + int((min(score, _HIGHEST) - LOWEST) / STEP)
 
 
 def middle(cell: int) -> float:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from askonce.trust.bound import JudgeError, Tally, upper
+from askonce.trust.bound import JudgeError
 from askonce.trust.budget import (
     CLOSED,
     Budget,
@@ -26,10 +26,12 @@ from askonce.trust.budget import (
     level,
 )
 from askonce.trust.calibration import SHIPPED, Node, Prior
-from askonce.trust.evidence import TRUST, Label, cell_of, middle
+from askonce.trust.evidence import Label, cell_of, middle
 
 _PATIENCE = 5
-"""Right verdicts that may wait until the level is worked out anew; a wrong one never waits."""
+"""Verdicts until the level is worked out anew; a wrong one on what is served never waits."""
+
+_ALPHA = 0.05
 
 _WORSE = 1.3
 """Standard deviations above the parent's rates at which a partition is held stricter."""
@@ -70,7 +72,9 @@ class Standing(msgspec.Struct, frozen=True):
     estimate: float
     """Wrong share of what is served, past and ahead, at the end that the account reckons with."""
     bound: float
-    """The wrong rate at or above that score is below this, whenever one looks, at 95 %."""
+    """The wrong rate of its hits is below this, whenever one looks, at 95 %, by audits alone."""
+    hits: int
+    """Hits since the last drift; the bound is over these."""
     drifts: int
 
 
@@ -114,14 +118,15 @@ class Ledger:
     def learn(self, place: Place, label: Label) -> bool:
         """Take a verdict; returns whether it told of a drift: then older evidence was dropped."""
         path = tuple(place)
-        self._keep(path[:1])
         self._keep(path)
+        self._keep(path[:1])
         drifted = False
         prior = SHIPPED
         for depth, held in enumerate(self._chain(place)):
-            gone = held.node.learn(label.score, TRUST[label.source], wrong=label.wrong)
+            gone = held.node.learn(label)
             held.waiting += 1
-            if gone or label.wrong or held.waiting >= _PATIENCE:
+            urgent = label.wrong and cell_of(label.score) >= held.at.lowest
+            if gone or urgent or held.waiting >= _PATIENCE:
                 self._refresh(held, prior, self._budget(place) if depth else None)
             prior = held.node.prior()
             drifted |= gone
@@ -140,16 +145,21 @@ class Ledger:
         node, at = chain[-1].node, self._level(place)
         labels = sum(node.cells.counts(node.cells.labels)[at.lowest :])
         wrong = sum(node.cells.counts(node.cells.wrong)[at.lowest :])
-        bound = upper(Tally(labels - wrong, ((1.0, wrong),)), 0.05)
         return Standing(
             open=at.lowest < CLOSED,
             score=middle(at.lowest) if at.lowest < CLOSED else float("inf"),
             labels=labels,
             wrong=wrong,
             estimate=at.limit,
-            bound=self._policy.judge.ceiling(bound, 2.0),
+            bound=self._policy.judge.ceiling(node.checked.bound(_ALPHA), 2.0),
+            hits=node.checked.hits,
             drifts=sum(held.node.drifts for held in chain),
         )
+
+    @property
+    def places(self) -> int:
+        """How many namespaces and partitions are remembered."""
+        return len(self._held)
 
     def _fresh(self) -> _Held:
         return _Held(Node(self._policy.judge, self._policy.memory))

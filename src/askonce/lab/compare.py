@@ -1,0 +1,164 @@
+"""The same stream under several rules: what each would have served, and how much of it wrongly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from askonce.errors import MissingExtra
+from askonce.lab.players import Budgeted, ByCosine, ByVerifier, PerEntry, Static
+from askonce.lab.scoring import Tally
+from askonce.lab.stream import Neighbourhood, Player, play, shuffled
+from askonce.trust.bound import excess_chance
+from askonce.trust.budget import Budget
+from askonce.trust.ledger import Ledger, Policy
+from askonce.trust.verifier import Text
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FLOORS = (0.80, 0.85, 0.88, 0.90, 0.92, 0.94, 0.95, 0.96, 0.97, 0.98, 0.99)
+SHARES = (0.005, 0.01, 0.02, 0.05)
+
+_HEADER = ("rule", "setting", "hits %", "least", "most", "late", "wrong %", "/1000", "over")
+_LATE = 0.2
+_RULES = {"static": "o", "per-entry": "s", "cosine": "^", "verifier": "D"}
+
+
+class Material(msgspec.Struct, frozen=True):
+    """A set of questions, ready to be asked; `texts[i].vector` is row i of the neighbourhood."""
+
+    name: str
+    texts: Sequence[Text]
+    groups: Sequence[Hashable]
+    neighbourhood: Neighbourhood
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """How to compare."""
+
+    orders: int = 5
+    limit: int = 0
+    """Questions of each order; 0 takes all."""
+    neighbours: int = 8
+    per: str = "hit"
+    """What the budgets are counted per, `hit` or `request`."""
+    shares: tuple[float, ...] = SHARES
+    floors: tuple[float, ...] = FLOORS
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """One rule at one setting, over all orders."""
+
+    rule: str
+    setting: float
+    runs: tuple[Tally, ...]
+    late: float
+    """Hit share over the last fifth of each order."""
+    over: int
+    """Runs whose wrong hits exceed the setting beyond chance, at 5 %; 0 for thresholds."""
+
+    @property
+    def total(self) -> Tally:
+        """All orders as one."""
+        return Tally(*(sum(getattr(run, field) for run in self.runs) for field in _FIELDS))
+
+
+_FIELDS = ("asked", "hits", "wrong")
+
+Made = Callable[[int], Player]
+
+
+def compare(material: Material, options: Options) -> list[Outcome]:
+    """Every rule at every setting; orders and audits are fixed by seeds."""
+    found = [
+        _outcome(material, options, ("static", floor), _static(floor)) for floor in options.floors
+    ]
+    for share in options.shares:
+        for rule, made in _learning(material, options, share).items():
+            found.append(_outcome(material, options, (rule, share), made))
+    return found
+
+
+def _static(floor: float) -> Made:
+    return lambda _: Static(floor)
+
+
+def _learning(material: Material, options: Options, share: float) -> dict[str, Made]:
+    policy = Policy(budget=msgspec.convert({"share": share, "per": options.per}, Budget))
+    return {
+        "per-entry": lambda seed: PerEntry(share, seed),
+        "cosine": lambda seed: Budgeted(ByCosine(), Ledger(policy, b"%d" % seed)),
+        "verifier": lambda seed: Budgeted(
+            ByVerifier(material.texts, material.groups), Ledger(policy, b"%d" % seed)
+        ),
+    }
+
+
+def _outcome(material: Material, options: Options, named: tuple[str, float], made: Made) -> Outcome:
+    runs, late, over = [], 0.0, 0
+    for seed in range(options.orders):
+        order = shuffled(len(material.groups), seed, options.limit)
+        log = play(order, material.neighbourhood, made(seed), material.groups, k=options.neighbours)
+        tally = Tally(len(order), int(log.hit.sum()), int(log.wrong.sum()))
+        runs.append(tally)
+        late += float(log.hit[-max(1, int(_LATE * len(order))) :].mean()) / options.orders
+        over += named[0] != "static" and _exceeds(tally, named[1], options.per)
+    return Outcome(*named, tuple(runs), late, over)
+
+
+def _exceeds(tally: Tally, share: float, per: str) -> bool:
+    of = tally.hits if per == "hit" else tally.asked
+    return of > 0 and excess_chance(tally.wrong, of, share) <= 0.05
+
+
+def render(name: str, outcomes: Sequence[Outcome]) -> str:
+    """A table; `over` counts the runs that exceed the budget beyond chance."""
+    rows = [_HEADER, *(_row(outcome) for outcome in outcomes)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADER))]
+    lines = [
+        "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+        for row in rows
+    ]
+    return "\n".join([name, *lines])
+
+
+def _row(outcome: Outcome) -> tuple[str, ...]:
+    shares = [100 * run.hit_share for run in outcome.runs]
+    total = outcome.total
+    return (
+        outcome.rule,
+        f"{outcome.setting:g}",
+        f"{100 * total.hit_share:.1f}",
+        f"{min(shares):.1f}",
+        f"{max(shares):.1f}",
+        f"{100 * outcome.late:.1f}",
+        f"{100 * total.wrong_share:.2f}",
+        f"{total.wrong_per_thousand:.2f}",
+        f"{outcome.over}/{len(outcome.runs)}",
+    )
+
+
+def plot(name: str, outcomes: Sequence[Outcome], path: Path) -> None:
+    """Hit share against wrong share, a line a rule, as PNG or SVG; raises MissingExtra."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtra("matplotlib", "lab") from None
+    figure = Figure(figsize=(7, 5), layout="constrained")
+    axes = figure.subplots()
+    for rule, marker in _RULES.items():
+        chosen = [outcome.total for outcome in outcomes if outcome.rule == rule]
+        axes.plot(
+            [100 * total.wrong_share for total in chosen],
+            [100 * total.hit_share for total in chosen],
+            marker=marker,
+            label=rule,
+        )
+    axes.set(xlabel="wrong, % of the hits", ylabel="hits, % of the questions", title=name)
+    axes.set_xlim(0, 10)
+    axes.grid(visible=True, alpha=0.3)
+    axes.legend()
+    figure.savefig(path)

@@ -35,8 +35,11 @@ CACHED = 400
 BRIEF = 40
 """Words up to which one detail that differs makes an answer another."""
 
-TERSE = 4
+TERSE = 2
 """Content words up to which an answer is a name or a value, and other words another one."""
+
+SHORT_ITEM = 4
+"""Words up to which a list's item is a name or a value."""
 
 LIST_ITEMS = 40
 
@@ -173,7 +176,7 @@ def _lists(left: _Said, right: _Said) -> Verdict | None:
     if len(matched) == len(one) == len(other):
         ordered = left.listed.numbered and right.listed.numbered and matched != sorted(matched)
         return Verdict("unsure", "order") if ordered else Verdict("same", "list")
-    terse = all(len(item.split()) <= TERSE for item in one + other)
+    terse = all(len(item.split()) <= SHORT_ITEM for item in one + other)
     apart = terse and (len(one) == len(other) or not matched)
     return Verdict("different" if apart else "unsure", "list")
 
@@ -350,7 +353,7 @@ def _more(pair: _Pair) -> Verdict | None:
 
 def _terse(pair: _Pair) -> Verdict | None:
     """Names and values with no word in common."""
-    if _same_amounts(pair):
+    if _same_amounts(pair) or any(pair.polarities):
         return None
     sides = (
         (pair.left.reading, pair.content_left),

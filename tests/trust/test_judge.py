@@ -177,10 +177,24 @@ def test_takes_any_text(one: str, other: str, question: str) -> None:
 
 
 _PARTS = st.sampled_from(
-    "yes|no|5|5 km|5000 m|$|2024-01-02|- a\n|1. b\n|```\n|x = 1\n|{|}|\"a\"|:|[1, 2]|not|`ls`"
-    "|the answer is |**|sure, |\n|. |Paris|London|but|03/04/2025|let me know|first|every|he|she"
-    .split("|")
-)  # fmt: skip
+    [
+        *(
+            "yes",
+            "no",
+            "5",
+            "5 km",
+            "5000 m",
+            "$",
+            "2024-01-02",
+            "03/04/2025",
+            "not",
+            "but",
+            "every",
+        ),
+        *("- a\n", "1. b\n", "```\n", "x = 1\n", "{", "}", '"a"', ":", "[1, 2]", "**", "`ls`"),
+        *("the answer is ", "sure, ", "\n", ". ", "Paris", "London", "let me know", "first", "he"),
+    ]
+)
 
 
 @settings(max_examples=300, deadline=None)

@@ -39,14 +39,14 @@ def test_the_bound_holds() -> None:
 
 def error(false_same: int = 2) -> JudgeError:
     """Made of a hundred different and fifty same pairs, ten of them unsure."""
-    pairs: list[tuple[Agreement, Truth]] = (
-        [("same", "different")] * false_same
-        + [("different", "different")] * (90 - false_same)
-        + [("unsure", "different")] * 10
-        + [("different", "same")]
-        + [("same", "same")] * 49
-    )
-    return estimate(pairs)
+    counts: list[tuple[Agreement, Truth, int]] = [
+        ("same", "different", false_same),
+        ("different", "different", 90 - false_same),
+        ("unsure", "different", 10),
+        ("different", "same", 1),
+        ("same", "same", 49),
+    ]
+    return estimate((said, truth) for said, truth, count in counts for _ in range(count))
 
 
 def test_counts_each_kind_of_error() -> None:

@@ -15,6 +15,7 @@ from askonce.trust import comparison, structure
 from askonce.trust.comparison import SOFT_FORMS, Comparison
 from askonce.trust.dates import dated
 from askonce.trust.guards import GUARDS
+from askonce.trust.lexicon import listed
 from askonce.trust.quantities import UNITS, quantities
 from askonce.trust.reading import Reading, analyse
 from askonce.trust.wording import Polarity, asks_yes_or_no, bare, polarity, refuses, spans, unmarked
@@ -35,6 +36,9 @@ CACHED = 400
 BRIEF = 40
 """Words up to which one detail that differs makes an answer another."""
 
+CURT = 6
+"""Words up to which an answer is little more than its details."""
+
 TERSE = 2
 """Content words up to which an answer is a name or a value, and other words another one."""
 
@@ -46,7 +50,22 @@ LIST_ITEMS = 40
 COMPARED_ITEMS = 8
 """Items of a list without an equal one up to which they are compared one by one."""
 
-_GUARDED = ("units", "dates", "negation", "opposites")
+_HARMLESS = listed(
+    """
+    be have do a an the it this that these those there i you we they he she one my your our their
+    his her its of to in on at for with by and as will would please also just very 's here thing
+    """
+)
+"""Soft words that change nothing where they come or go."""
+
+_RELATIONS = listed(
+    """
+    over under before after until till since from to than more less least most up down per every
+    only without within above below between atleast atmost not no first last
+    """
+)
+"""Soft words that change what a number beside them means."""
+
 _ARTICLES = frozenset({"a", "an", "the"})
 _NO_WORDING = frozenset(
     {"approximately", "about", "around", "roughly", "approx", "circa", "~", "≈"}
@@ -109,8 +128,12 @@ class _Pair(msgspec.Struct, frozen=True):
         return self.news_right - SOFT_FORMS
 
     @property
-    def brief(self) -> bool:
-        return max(len(self.texts.left.words), len(self.texts.right.words)) <= BRIEF
+    def comparable(self) -> bool:
+        """Whether one detail that differs makes these answers different ones."""
+        lengths = len(self.texts.left.words), len(self.texts.right.words)
+        if max(lengths) > BRIEF:
+            return self.texts.alike >= 0.8
+        return min(lengths) <= CURT or self.texts.alike >= 0.5
 
 
 def compare(a: str, b: str, question: str = "") -> Verdict:
@@ -302,23 +325,36 @@ def _news(words: tuple[str, ...], pair: _Pair) -> bool:
 
 
 def _signed_apart(pair: _Pair) -> bool:
-    return GUARDS["negation"](pair.texts)
+    """Whether small words around equal numbers differ, or the numbers' places."""
+    texts = pair.texts
+    small = (texts.only_left | texts.only_right) - pair.asked.bag.keys()
+    return bool(small & _RELATIONS) or any(GUARDS[name](texts) for name in ("negation", "order"))
 
 
 def _details(pair: _Pair) -> Verdict | None:
-    """A number, name, code, date or unit on either side that excludes the other's."""
+    """A number, name or code on either side that excludes the other's."""
     texts = pair.texts
-    counted = _same_amounts(pair)
-    for name in ("names", "codes") if counted else ("numbers", "names", "codes"):
+    kinds = ("names", "codes") if _same_amounts(pair) else ("numbers", "names", "codes")
+    for name in kinds:
         left = pair.news_left & getattr(texts.left, name)
         right = pair.news_right & getattr(texts.right, name)
         if left and right:
-            return Verdict("different" if pair.brief or texts.alike >= 0.6 else "unsure", name)
-    if len(pair.left.spans) and len(pair.right.spans) and not pair.left.spans & pair.right.spans:
-        return Verdict("different" if pair.brief else "unsure", "codes")
-    for name in ("dates", "negation", "opposites") if counted else _GUARDED:
+            return Verdict("different" if pair.comparable else "unsure", name)
+    spans_left, spans_right = pair.left.spans, pair.right.spans
+    if spans_left and spans_right and not spans_left & spans_right:
+        return Verdict("different" if pair.comparable else "unsure", "codes")
+    return None
+
+
+def _contrast(pair: _Pair) -> Verdict | None:
+    """A unit, date, negation, opposite or exchanged role between texts that are alike."""
+    texts = pair.texts
+    for name in ("dates", "opposites") if _same_amounts(pair) else ("units", "dates", "opposites"):
         if GUARDS[name](texts):
-            return Verdict("different" if pair.brief or texts.alike >= 0.8 else "unsure", name)
+            return Verdict("different" if pair.comparable else "unsure", name)
+    reworded = bool(pair.content_left and pair.content_right)
+    if GUARDS["negation"](texts):
+        return Verdict("unsure" if reworded or not pair.comparable else "different", "negation")
     if GUARDS["order"](texts):
         moved = texts.only_left or texts.only_right
         return Verdict("unsure" if moved else "different", "order")
@@ -329,7 +365,9 @@ def _near(pair: _Pair) -> Verdict | None:
     """Answers that differ in small words and in the question's own."""
     if pair.content_left or pair.content_right:
         return None
-    doubt = next((name for name in ("scope", "person", "mood") if GUARDS[name](pair.texts)), None)
+    if (pair.news_left | pair.news_right) - _HARMLESS:
+        return Verdict("unsure", "small")
+    doubt = next((name for name in _DOUBTS if GUARDS[name](pair.texts)), None)
     if doubt is not None:
         return Verdict("unsure", doubt)
     if pair.left.reading.bag.keys() <= SOFT_FORMS or pair.right.reading.bag.keys() <= SOFT_FORMS:
@@ -339,10 +377,14 @@ def _near(pair: _Pair) -> Verdict | None:
     return Verdict("same", "near")
 
 
+_DOUBTS = ("scope", "person", "question", "mood")
+
+
 def _more(pair: _Pair) -> Verdict | None:
-    """One answer says all that the other does, and a detail of its own."""
+    """One answer says all that the other does, and a detail of its own; or one word differs."""
     if pair.content_left and pair.content_right:
-        return None
+        swapped = len(pair.content_left) == len(pair.content_right) == 1
+        return Verdict("unsure", "detail") if swapped and pair.texts.alike >= 0.5 else None
     more = pair.content_left or pair.content_right
     hard = any(
         more & (said.numbers | said.names | said.codes)
@@ -360,10 +402,9 @@ def _terse(pair: _Pair) -> Verdict | None:
         (pair.right.reading, pair.content_right),
     )
     for reading, news in sides:
-        own = {
-            word for word in reading.bag if word not in SOFT_FORMS and word not in pair.asked.bag
-        }
-        if not news or own - news or len(own) > TERSE:
+        own = reading.bag.keys() - pair.asked.bag.keys()
+        content = own - SOFT_FORMS
+        if not news or content - news or len(content) > TERSE or len(own) > CURT - TERSE:
             return None
     return Verdict("different", "words")
 
@@ -373,7 +414,8 @@ _PROSE: tuple[Callable[[_Pair], Verdict | None], ...] = (
     _polarity,
     _amounts,
     _details,
+    _contrast,
     _near,
-    _more,
     _terse,
+    _more,
 )

@@ -59,14 +59,14 @@ async def test_long_answers_leave_the_loop_free() -> None:
         assert (await verdict).agreement == "unsure"
 
 
-async def test_its_error_is_measured_on_the_shipped_pairs() -> None:
-    """On the shipped pairs it errs nowhere, which bounds its error by a few hundredths."""
-    pairs = await asyncio.to_thread(shipped_pairs)
-    assert len(pairs) >= 120
+@pytest.mark.parametrize(("fresh", "bound"), [(False, 0.03), (True, 0.07)])
+async def test_its_error_is_measured_on_shipped_pairs(*, fresh: bool, bound: float) -> None:
+    """It errs nowhere on the shipped pairs, which bounds its error; fewer pairs bound it less."""
+    pairs = await asyncio.to_thread(shipped_pairs, fresh=fresh)
     error = await measure(RulesJudge(), pairs)
     assert error.false_same.errors == error.false_different.errors == 0
-    assert error.false_same.upper < 0.04
-    assert error.unsure.share < 0.2
+    assert error.false_same.upper < bound
+    assert error.unsure.share < 0.25
 
 
 class Fixed:

@@ -26,7 +26,7 @@ def test_is_never_wrong_on_the_shipped_pairs(pair: AnswerPair) -> None:
 
 
 def test_is_sure_of_most_shipped_pairs() -> None:
-    """Eight of ten pairs get a verdict, so that silence is no way to be right."""
+    """Four of five pairs get a verdict, so that silence is no way to be right."""
     sure = sum(compare(pair.a, pair.b, pair.question).agreement != "unsure" for pair in PAIRS)
     assert sure >= 0.8 * len(PAIRS)
 
@@ -52,7 +52,9 @@ def test_is_sure_of_most_shipped_pairs() -> None:
         ("Use `a`.", "Use `b`.", "different", "codes"),
         ("Yes, if it rains", "Yes.", "unsure", "wording"),
         ("I cannot help with that.", "Paris", "different", "refusal"),
-        ("They met every user.", "They met any user.", "unsure", "scope"),
+        ("They met every user.", "They met any user.", "unsure", "small"),
+        ("He can go home.", "She can go home.", "unsure", "person"),
+        ("Charge it before you sell it.", "Sell it before you charge it.", "unsure", "order"),
         ("Version 1 of the tool", "The tool", "unsure", "more"),
         ("the file", "the file in it there", "same", "near"),
         ("it does", "it does have", "unsure", "wording"),
@@ -148,10 +150,10 @@ def test_one_detail_in_a_long_answer_is_no_proof() -> None:
 
 
 def test_a_span_of_code_in_long_answers_is_no_proof() -> None:
-    """Other commands between backticks are evidence in brief answers alone."""
-    rest = " and then wait a while until everything has come to rest" * 5
-    assert compare(f"Run `foo`{rest}", f"Run `bar`{rest}").how == "codes"
-    assert compare(f"Run `foo`{rest}", f"Run `bar`{rest}").agreement == "unsure"
+    """Other commands between backticks are evidence in answers that are alike or brief."""
+    one, other = " and then wait until everything has come to rest" * 5, " while it runs there" * 9
+    assert compare(f"Run `foo`{one}", f"Run `bar`{other}") == Verdict("unsure", "codes")
+    assert compare(f"Run `foo`{one}", f"Run `bar`{one}").agreement == "different"
     assert compare("Run `foo`", "Run `bar`").agreement == "different"
 
 

@@ -15,10 +15,10 @@ from askonce.trust import comparison, structure
 from askonce.trust.comparison import SOFT_FORMS, Comparison
 from askonce.trust.dates import dated
 from askonce.trust.guards import GUARDS
-from askonce.trust.lexicon import listed
 from askonce.trust.quantities import UNITS, quantities
 from askonce.trust.reading import Reading, analyse
 from askonce.trust.wording import Polarity, asks_yes_or_no, bare, polarity, refuses, spans, unmarked
+from askonce.trust.words import form
 from askonce.units import Cosine
 
 if TYPE_CHECKING:
@@ -50,15 +50,20 @@ LIST_ITEMS = 40
 COMPARED_ITEMS = 8
 """Items of a list without an equal one up to which they are compared one by one."""
 
-_HARMLESS = listed(
+
+def _forms(words: str) -> frozenset[str]:
+    return frozenset(map(form, words.split()))
+
+
+_HARMLESS = _forms(
     """
     be have do a an the it this that these those there i you we they he she one my your our their
-    his her its of to in on at for with by and as will would please also just very 's here thing
+    his her its of to in on at for with by and as will would please also just very here thing
     """
 )
 """Soft words that change nothing where they come or go."""
 
-_RELATIONS = listed(
+_RELATIONS = _forms(
     """
     over under before after until till since from to than more less least most up down per every
     only without within above below between atleast atmost not no first last
@@ -317,7 +322,8 @@ def _same_amounts(pair: _Pair) -> bool:
 
 def _news(words: tuple[str, ...], pair: _Pair) -> bool:
     """Whether words beside a number say more than the question and the other answer."""
-    silent = SOFT_FORMS | _NO_WORDING | UNITS.keys() | frozenset(pair.asked.bag)
+    asked = pair.asked.bag.keys() | frozenset(pair.asked.plain)
+    silent = SOFT_FORMS | _NO_WORDING | UNITS.keys() | asked
     shared = pair.texts.left.bag.keys() & pair.texts.right.bag.keys()
     return any(
         word not in silent and not analyse(word).bag.keys() <= silent | shared for word in words
@@ -365,16 +371,28 @@ def _near(pair: _Pair) -> Verdict | None:
     """Answers that differ in small words and in the question's own."""
     if pair.content_left or pair.content_right:
         return None
-    if (pair.news_left | pair.news_right) - _HARMLESS:
+    if (pair.news_left | pair.news_right) - _HARMLESS - {"'s"}:
         return Verdict("unsure", "small")
     doubt = next((name for name in _DOUBTS if GUARDS[name](pair.texts)), None)
     if doubt is not None:
         return Verdict("unsure", doubt)
+    if _reordered(pair):
+        return Verdict("unsure", "order")
     if pair.left.reading.bag.keys() <= SOFT_FORMS or pair.right.reading.bag.keys() <= SOFT_FORMS:
         return Verdict("same", "polarity") if _agree(pair) else None
     if len(pair.left.key) == len(pair.right.key) == 1:
         return Verdict("unsure", "spelling")
     return Verdict("same", "near")
+
+
+def _reordered(pair: _Pair) -> bool:
+    """Whether content words changed places around a word that puts them in an order."""
+    left, right = pair.texts.left, pair.texts.right
+    if not _RELATIONS & left.bag.keys() & right.bag.keys():
+        return False
+    shared = (left.bag.keys() & right.bag.keys()) - SOFT_FORMS
+    one, other = ([word for word in said.forms if word in shared] for said in (left, right))
+    return one != other
 
 
 _DOUBTS = ("scope", "person", "question", "mood")

@@ -62,6 +62,9 @@ def test_is_sure_of_most_shipped_pairs() -> None:
         ("-3", "3", "different", "number"),
         ("$5", "$5.00", "same", "equal"),
         ("5 - 3", "5 - 3 ", "same", "equal"),
+        ("Option A", "Option B", "different", "letters"),
+        ("Option A", "The option", "unsure", "letters"),
+        ("Vitamin A", "vitamin", "unsure", "letters"),
         ("not 5", "5", "different", "negation"),
         (
             "A lamp, a desk and a very small red box",

@@ -6,7 +6,7 @@ import pytest
 
 from askonce.trust.dates import dated
 from askonce.trust.quantities import quantities
-from askonce.trust.wording import asks_yes_or_no, bare, polarity, refuses, spans, unmarked
+from askonce.trust.wording import asks_yes_or_no, bare, letters, polarity, refuses, spans, unmarked
 
 
 @pytest.mark.parametrize(
@@ -62,6 +62,23 @@ def test_hears_a_refusal() -> None:
     assert refuses("Unfortunately, I cannot help.")
     assert refuses("N/A")
     assert not refuses("I can help: press the button.")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Option A", "A"),
+        ("A dog. A cat", ""),
+        ("Vitamin A deficiency", "A"),
+        ("B) or C", "BC"),
+        ("I say A.", "A"),
+        ("A", "A"),
+        ("U.S. and B&B and D-day", ""),
+    ],
+)
+def test_finds_letters_that_stand_alone(text: str, found: str) -> None:
+    """A letter that names something is told from an article and from initials."""
+    assert letters(text) == frozenset(found)
 
 
 def test_finds_code_between_backticks() -> None:

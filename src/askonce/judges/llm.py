@@ -45,7 +45,7 @@ _ORDERS = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _BODY_BYTES = 256 * 1024
-_REPLY_TOKENS = 4
+_REPLY_TOKENS = 8
 _CHARACTERS_A_TOKEN = 3
 _VERDICTS: dict[str, Agreement] = {"same": "same", "different": "different", "unsure": "unsure"}
 

@@ -24,6 +24,8 @@ class AnswerPair(msgspec.Struct, frozen=True):
     a: str
     b: str
     same: bool
+    fresh: bool = False
+    """Written after the rules and never used to make them, so that it tells their error."""
 
     @property
     def truth(self) -> Truth:
@@ -31,10 +33,14 @@ class AnswerPair(msgspec.Struct, frozen=True):
         return "same" if self.same else "different"
 
 
-def shipped_pairs() -> list[AnswerPair]:
-    """The pairs that come with AskOnce; reads a file, so not on the event loop."""
+def shipped_pairs(*, fresh: bool = False) -> list[AnswerPair]:
+    """The pairs that come with AskOnce; reads a file, so not on the event loop.
+
+    fresh: only those that the rules were not made with.
+    """
     lines = files(__package__).joinpath("data/pairs.jsonl").read_bytes().splitlines()
-    return [msgspec.json.decode(line, type=AnswerPair) for line in lines]
+    pairs = [msgspec.json.decode(line, type=AnswerPair) for line in lines]
+    return [pair for pair in pairs if pair.fresh or not fresh]
 
 
 async def measure(judge: Judge, pairs: Sequence[AnswerPair]) -> JudgeError:

@@ -41,11 +41,11 @@ _ORDERS = re.compile(
     r"\b(?:ignore|disregard|forget|override)\b.{0,60}\b(?:instruction|above|previous|prior|prompt|rule)"
     r"|\b(?:answer|reply|respond|output|say|return|print|write|verdict)\b.{0,40}\b(?:same|different|unsure)\b"
     r"|\bsystem prompt\b|\byou are (?:a|the) judge\b|<\|?(?:im_start|im_end|system|assistant|eot)"
-    r"|\[/?INST\]|\bfirst and second (?:answer )?(?:are|is) \w+",
+    r"|\[/?INST\]|\bfirst and second (?:answers? )?(?:are|is) \w+",
     re.IGNORECASE | re.DOTALL,
 )
 _BODY_BYTES = 256 * 1024
-_REPLY_TOKENS = 4
+_REPLY_TOKENS = 8
 _CHARACTERS_A_TOKEN = 3
 _VERDICTS: dict[str, Agreement] = {"same": "same", "different": "different", "unsure": "unsure"}
 
@@ -85,7 +85,7 @@ class LlmJudge:
         texts = tuple(map(_encodable, (question, *sorted((cached, fresh)))))
         if sum(map(len, texts)) > self._limits.longest:
             return Verdict("unsure", "long")
-        if any(_ORDERS.search(text) for text in texts[1:]):
+        if any(_ORDERS.search(text) for text in texts):
             return Verdict("unsure", "orders")
         digest = self._digest(texts)
         known = self._verdicts.get(digest)

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 SHORT = 2000
 """Characters of both answers that are compared in well under a millisecond."""
 
-THRESHOLDS = Thresholds(same=Cosine(0.97), different=Cosine(0.1))
-"""For all-MiniLM-L6-v2."""
+THRESHOLDS = Thresholds(same=Cosine(0.95), different=Cosine(0.2))
+"""For all-MiniLM-L6-v2: answers to different questions lie below 0.2 nine times of ten."""
 
 
 class RulesJudge:

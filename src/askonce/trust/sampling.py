@@ -11,6 +11,9 @@ import hashlib
 
 import msgspec
 
+LEAST = 1e-4
+"""A draw that is rarer would weigh more than it tells."""
+
 
 class AuditPlan(msgspec.Struct, frozen=True):
     """How the probability of an audit depends on how close the decision was."""
@@ -22,7 +25,7 @@ class AuditPlan(msgspec.Struct, frozen=True):
     width: float = 0.1
     """Margin over the threshold within which the probability falls from `near` to `base`."""
     floor: float = 0.002
-    """Least probability while the budget lasts at all."""
+    """Least probability, before the budget lowers it."""
     cap: float = 0.5
     calls_per_hour: float = 60.0
     burst: float = 10.0
@@ -34,7 +37,7 @@ class Draw(msgspec.Struct, frozen=True):
 
     audit: bool
     probability: float
-    """0 when the budget was spent: then this hit tells nothing, and no weight stands for it."""
+    """0 when the budget is overdrawn: then this hit tells nothing, and no weight stands for it."""
 
 
 def probability(margin: float, plan: AuditPlan) -> float:
@@ -69,9 +72,12 @@ class Allowance:
         return self._level
 
     def share(self, now: float) -> float:
-        """How full it is, 0 to 1; 0 as soon as less than one is left."""
+        """How far it allows spending, in (0, 1]: how full it is, and past its end ever less.
+
+        Halved with each one owed, so that what is owed grows by the logarithm of the demand alone.
+        """
         level = self.level(now)
-        return level / self._burst if level >= 1 else 0.0
+        return level / self._burst if level >= 1 else 2.0 ** max(level - 1, -99.0) / self._burst
 
     def take(self, now: float, amount: float = 1.0) -> bool:
         """Spend, unless less is left."""
@@ -97,13 +103,12 @@ class Auditor:
     def draw(self, request_id: str, margin: float, now: float) -> Draw:
         """Decide for one hit at this monotonic time.
 
-        The probability falls with the budget, so that calls come evenly and it is rarely spent.
+        The probability falls with the budget, so that calls come evenly and none is refused.
         """
-        share = self._allowance.share(now)
-        if share == 0.0:
+        chance = probability(margin, self._plan) * min(self._allowance.share(now), 1.0)
+        if self._plan.calls_per_hour <= 0 or chance < LEAST:
             return Draw(audit=False, probability=0.0)
-        chance = max(probability(margin, self._plan) * share, self._plan.floor)
         audit = uniform(request_id, self._secret) < chance
         if audit:
-            self._allowance.take(now)
+            self._allowance.settle(1.0)
         return Draw(audit=audit, probability=chance)

@@ -12,6 +12,8 @@ Polarity = Literal["yes", "no", ""]
 _MARKUP = re.compile(r"\*\*|__|~~|`|^\s{0,3}#{1,6}\s+|^\s{0,3}>\s?|\\(?=[*_#$%&])", re.MULTILINE)
 _EMPHASIS = re.compile(r"(?<![\w*])([*_])(?=\S)(.{1,300}?)(?<=\S)\1(?![\w*])")
 _SPAN = re.compile(r"(?<!`)`([^`\n]{1,200})`(?!`)")
+_LETTER = re.compile(r"(?<![\w'.&/-])[A-HJ-Z](?![\w'&/-]|\.\w)")
+_ARTICLE = re.compile(" [a-z]")
 _LINK = re.compile(r"!?\[([^\]\n]{1,200})\]\([^)\s]{1,500}\)")
 
 
@@ -87,6 +89,16 @@ def unmarked(text: str) -> str:
 def spans(text: str) -> frozenset[str]:
     """What stands between backticks."""
     return frozenset(" ".join(found.casefold().split()) for found in _SPAN.findall(text))
+
+
+def letters(plain: str) -> frozenset[str]:
+    """Capital letters that stand alone, as in "option A"; neither "I" nor an article."""
+    found = set()
+    for match in _LETTER.finditer(plain):
+        article = match[0] == "A" and _ARTICLE.match(plain, match.end())
+        if not (article and (match.start() == 0 or plain[match.start() - 2] in '.!?:"')):
+            found.add(match[0])
+    return frozenset(found)
 
 
 def bare(plain: str) -> str:

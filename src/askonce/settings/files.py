@@ -55,7 +55,7 @@ def server_secret(directory: Path) -> bytes:
     path = directory / "secret"
     try:
         if not path.exists():
-            directory.mkdir(parents=True, exist_ok=True)
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             _create_once(path, secrets.token_bytes(SECRET_LENGTH).hex())
         secret = bytes.fromhex(path.read_text("ascii").strip())
     except OSError as reason:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import urllib.request
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -27,7 +28,6 @@ from askonce.config import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 QUESTION = {
     "model": "smollm2-135m-instruct",
@@ -82,6 +82,18 @@ def test_several_workers_serve_one_address(tmp_path: Path) -> None:
         assert ask(f"{url}/readyz")[1]["status"] == "ready"
         process.send_signal(signal.SIGINT)
         assert process.wait(10) == 0
+
+
+@pytest.mark.slow
+def test_workers_end_with_a_server_that_is_killed(tmp_path: Path) -> None:
+    """After a kill of the server no worker lives and its port is free again."""
+    flags = ("--workers", "2", "--upstream", "http://127.0.0.1:1/v1")
+    with serving(tmp_path, *flags) as (url, process):
+        ask(f"{url}/readyz")
+        process.kill()
+        assert process.stdout is not None
+        process.stdout.read()  # ends when nobody is left who could write
+    listen("127.0.0.1", int(url.rpartition(":")[2])).close()
 
 
 def test_a_taken_port_is_told(

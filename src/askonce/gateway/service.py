@@ -24,6 +24,7 @@ from askonce.gateway.http import send_json, send_response
 from askonce.gateway.passthrough import Passthrough
 from askonce.gateway.routing import Upstreams
 from askonce.gateway.tenants import partitioner
+from askonce.orphan import worker_dies_with_server
 from askonce.ports import SupportsEpoch
 from askonce.settings.files import server_secret
 from askonce.settings.load import take_over
@@ -161,6 +162,7 @@ class Service:
 
 def from_environment() -> Gateway:
     """The application of one server process, configured by what its parent handed over."""
+    worker_dies_with_server()
     gateway = Service(take_over(os.environ)).gateway()
     _calm_collector()
     return gateway

@@ -10,7 +10,6 @@ import argparse
 import asyncio
 import collections
 import contextlib
-import ctypes
 import importlib.util
 import os
 import signal
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from askonce.errors import ConfigError, MissingExtra, UpstreamUnreachable
+from askonce.orphan import die_with_parent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -185,13 +185,6 @@ class EmbeddedEngine:
 def ending(code: int) -> str:
     """Say how a process ended."""
     return f"exit {code}" if code >= 0 else signal.Signals(-code).name
-
-
-def die_with_parent() -> None:
-    """Have Linux kill this process when the one that made it ends."""
-    if sys.platform == "linux":
-        pr_set_pdeathsig = 1
-        ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
 
 
 def serve(arguments: argparse.Namespace) -> object:

@@ -44,7 +44,7 @@ class UpstreamConfig(Section, frozen=True):
     models: tuple[str, ...] = ("*",)
     """Shell patterns of model names."""
     api_key: str = ""
-    """Sent as the bearer token instead of the caller's credential; empty passes the caller's on."""
+    """Sent as the bearer token instead of any credential of callers; empty passes theirs on."""
     revision: str = ""
     """Label of the model revision behind it, part of the key; a new one makes old answers miss."""
     connect_timeout: Positive = 5.0
@@ -168,6 +168,8 @@ class EngineConfig(Section, frozen=True):
     """Threads of the model."""
     context: Count = 4096
     """Tokens of context, shared by the requests under way."""
+    max_tokens: Count = 512
+    """Most tokens of an answer whose request sets no limit: a small model may never stop."""
 
 
 class Config(Section, frozen=True):

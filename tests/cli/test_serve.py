@@ -109,6 +109,49 @@ def test_a_taken_port_is_told(
     assert capsys.readouterr().err.startswith(line)
 
 
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ({"EXACT__STORE": "redis://h"}, "no store is known by 'redis'"),
+        ({"SERVER__DATA_DIR": "file/below"}, "cannot be used: Not a directory"),
+        ({"SERVER__DATA_DIR": "damaged"}, "damaged/secret is damaged"),
+        ({"UPSTREAM_URL": "http://h:x/v1"}, "the url must look like"),
+        ({"UPSTREAM_URL": "http://h/v1", "UPSTREAM_API_KEY": "\u00e9"}, "no header can carry"),
+    ],
+)
+def test_settings_that_cannot_be_served_are_told_first(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    variables: dict[str, str],
+    words: str,
+) -> None:
+    """Before the banner and before a model is loaded: one plain line and exit code 2."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    (tmp_path / "file").touch()
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "secret").write_text("zz")
+    for name, value in variables.items():
+        monkeypatch.setenv(f"ASKONCE_{name}", value)
+    assert main(["serve", "--port", "0"]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n"), words in err) == ("", 1, True), err
+
+
+@pytest.mark.slow
+def test_a_server_that_cannot_start_is_a_failure(tmp_path: Path) -> None:
+    """What only the start itself can find ends with exit code 1."""
+    script = (
+        "from askonce.cli import main, serve; serve.APPLICATION = 'askonce.gateway.service:absent';"
+        "raise SystemExit(main(['serve', '--port', '0', '--upstream', 'http://h/v1']))"
+    )
+    command = [sys.executable, "-c", script]
+    environ = {**os.environ, "XDG_DATA_HOME": str(tmp_path)}
+    ended = subprocess.run(command, env=environ, cwd=tmp_path, check=False, capture_output=True)
+    assert ended.returncode == 1
+
+
 def test_an_address_of_another_machine_is_told(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -300,7 +300,10 @@ def _place(base: str) -> str:
 
 
 def _checked_base(url: str) -> str:
-    parsed = URL(url)
+    try:
+        parsed = URL(url)
+    except ValueError:
+        raise ConfigError(f"upstream url {url!r} is not http(s)://host[:port]/v1") from None
     if parsed.scheme not in {"http", "https"} or not parsed.host:
         raise ConfigError(f"upstream url {url!r} is not http(s)://host[:port]/v1")
     if parsed.user or parsed.password:

@@ -21,6 +21,7 @@ from askonce.cli.entries import NoSink
 from askonce.cli.ports import holder_of
 from askonce.clock import SystemClock
 from askonce.errors import ConfigError
+from askonce.gateway.protocol import BoundedProtocol
 from askonce.settings import hand_over, make_data_dir, server_secret
 from askonce.stores.urls import open_store
 from askonce.telemetry.figures import sweep_runs
@@ -97,7 +98,7 @@ def _run(config: Config, sock: socket.socket) -> int:
         port=config.server.port,
         workers=config.server.workers,
         loop="uvloop",
-        http="httptools",
+        http=BoundedProtocol,
         ws="none",
         lifespan="on",
         proxy_headers=False,

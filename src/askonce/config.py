@@ -28,6 +28,8 @@ class ServerConfig(Section, frozen=True):
     """Server processes, which share one store and one index."""
     max_body_bytes: Count = 32 * 1024 * 1024
     """A larger request body is answered with 413."""
+    body_timeout: Positive = 60.0
+    """Seconds between two pieces of a request body; a later one is answered with 408."""
     data_dir: str = ""
     """Where databases and the server secret live; empty means the platform's data directory."""
     access_log: bool = False

@@ -28,6 +28,8 @@ class ServerConfig(Section, frozen=True):
     """Server processes, which share one store and one index."""
     max_body_bytes: Count = 32 * 1024 * 1024
     """A larger request body is answered with 413."""
+    body_timeout: Positive = 60.0
+    """Seconds between two pieces of a request body; a later one is answered with 408."""
     data_dir: str = ""
     """Where databases and the server secret live; empty means the platform's data directory."""
     access_log: bool = False
@@ -44,7 +46,7 @@ class UpstreamConfig(Section, frozen=True):
     models: tuple[str, ...] = ("*",)
     """Shell patterns of model names."""
     api_key: str = ""
-    """Sent as the bearer token instead of the caller's credential; empty passes the caller's on."""
+    """Sent as the bearer token instead of any credential of callers; empty passes theirs on."""
     revision: str = ""
     """Label of the model revision behind it, part of the key; a new one makes old answers miss."""
     connect_timeout: Positive = 5.0
@@ -168,6 +170,8 @@ class EngineConfig(Section, frozen=True):
     """Threads of the model."""
     context: Count = 4096
     """Tokens of context, shared by the requests under way."""
+    max_tokens: Count = 512
+    """Most tokens of an answer whose request sets no limit: a small model may never stop."""
 
 
 class Config(Section, frozen=True):

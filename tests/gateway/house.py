@@ -22,6 +22,7 @@ from askonce.config import (
     TenantConfig,
     UpstreamConfig,
 )
+from askonce.gateway.protocol import BoundedProtocol
 from askonce.gateway.service import Service
 from askonce.testing.caller import Answer, Caller
 from askonce.testing.embedders import HashingEmbedder
@@ -199,7 +200,7 @@ async def open_house(
         config = config_of(data_dir, *(engine.url for engine in engines), **sections)
         opens = open_parts if embedder is None else with_embedder(embedder)
         service = Service(config, open_parts=opens)
-        port = await stack.enter_async_context(serving(service.gateway()))
+        port = await stack.enter_async_context(serving(service.gateway(), http=BoundedProtocol))
         house = House(service, port, engines)
         stack.push_async_callback(house.close)
         yield house

@@ -10,6 +10,7 @@ from askonce.errors import AskOnceError, RequestError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
+    from askonce.deadline import Deadlines
     from askonce.ports import Headers
 
 Message = MutableMapping[str, Any]
@@ -46,6 +47,11 @@ def header(headers: Headers, name: bytes) -> bytes:
     return b""
 
 
+def is_encoded(headers: Headers) -> bool:
+    """Whether the body is compressed, so that nobody here can read it."""
+    return header(headers, b"content-encoding").lower() not in {b"", b"identity"}
+
+
 def declared_length(headers: Headers) -> int | None:
     """The body's length as the headers tell it: None when it is chunked."""
     length = header(headers, b"content-length")
@@ -79,6 +85,31 @@ def _dropped(
     if named in {b"", b"keep-alive", b"close"} and not without:
         return always
     return always.union((token.strip() for token in named.split(b",")), without)
+
+
+class PacedReceive:
+    """Receives, and raises RequestError (408) when the next piece of the body is late."""
+
+    __slots__ = ("_deadlines", "_more", "_receive")
+
+    def __init__(self, receive: Receive, deadlines: Deadlines) -> None:
+        self._receive = receive
+        self._deadlines = deadlines
+        self._more = True
+
+    async def __call__(self) -> Message:
+        """The next message; what comes after the body may take its time."""
+        if not self._more:
+            return await self._receive()
+        try:
+            with self._deadlines.span():
+                message = await self._receive()
+        except TimeoutError:
+            raise RequestError(
+                "the request body came too slowly", status=408, code="body_timeout"
+            ) from None
+        self._more = message.get("more_body", False)
+        return message
 
 
 class BodyStream:

@@ -38,6 +38,9 @@ _OWN_HEADERS = frozenset({"User-Agent", "Accept", "Accept-Encoding", "Content-Ty
 _KEEPALIVE = 30.0
 _DNS_TTL = 30
 _MAX_HEADER = 64 * 1024
+_STATUSES = range(200, 600)
+_CREDENTIALS = {b"authorization", b"x-api-key", b"api-key", b"cookie"}
+"""All that a caller may show who it is by: none goes to an upstream that has a key of its own."""
 
 
 class _Dropped(aiohttp.ClientError):
@@ -93,20 +96,26 @@ class HttpUpstream:
         self.ask_usage = config.ask_usage
         self._config = config
         self._bearer = _checked_key(config.api_key)
-        self._replaced = {b"host"} | ({b"authorization", b"x-api-key"} if self._bearer else set())
+        self._replaced = {b"host"} | (_CREDENTIALS if self._bearer else set())
         self._replaced_whole = self._replaced | {b"content-length"}
         self._kept: aiohttp.ClientSession | None = None
         self._fresh: aiohttp.ClientSession | None = None
         self._closed = False
 
     async def send(self, request: UpstreamRequest) -> HttpResponse:
-        """Send and wait for status and headers; a stale connection is replaced once."""
+        """Send and wait for status and headers; a stale connection is replaced once.
+
+        Raises UpstreamError, also for a status that ends no exchange, and RequestError.
+        """
         if self._closed:
             raise UpstreamUnreachable(f"upstream {self.name} is closed")
         try:
             response = await self._ask(request)
         except _BROKEN as exc:
             raise self._mapped(exc) from exc
+        if response.status not in _STATUSES:
+            response.close()
+            raise UpstreamBroken(f"upstream {self.name} answered with status {response.status}")
         self._arm_idle_timeout(response)
         return HttpResponse(response, self.name)
 
@@ -291,7 +300,10 @@ def _place(base: str) -> str:
 
 
 def _checked_base(url: str) -> str:
-    parsed = URL(url)
+    try:
+        parsed = URL(url)
+    except ValueError:
+        raise ConfigError(f"upstream url {url!r} is not http(s)://host[:port]/v1") from None
     if parsed.scheme not in {"http", "https"} or not parsed.host:
         raise ConfigError(f"upstream url {url!r} is not http(s)://host[:port]/v1")
     if parsed.user or parsed.password:

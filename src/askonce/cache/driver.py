@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+LEAST_GRACE = 1.0
+"""Seconds to write what was answered, even when flights took all of the grace."""
+
 FlightKey = tuple[bytes, "Plan"]
 
 
@@ -52,14 +55,26 @@ class Cache:
                     yield reply
                     return
 
+    async def settled(self) -> None:
+        """Wait until no flight is under way and all that may be stored is written."""
+        while self._leads:
+            await asyncio.wait(list(self._leads.values()))
+            await asyncio.sleep(0)
+        if self._parts.writer is not None:
+            await self._parts.writer.settled()
+
     async def close(self, grace: float) -> None:
         """Let flights land and write back for `grace` seconds, then end them."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + grace
         if self._leads:
             await asyncio.wait(self._leads.values(), timeout=grace)
         late = list(self._leads.values())
         for task in late:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
+        if self._parts.writer is not None:
+            await self._parts.writer.close(max(end - loop.time(), LEAST_GRACE))
 
     def _board(self, ask: Ask, *, picky: bool) -> tuple[Flight, bool]:
         """A flight for this request, and whether it leads it.

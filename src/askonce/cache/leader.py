@@ -12,6 +12,7 @@ from askonce.cache.ask import Limits
 from askonce.cache.flight import Head
 from askonce.cache.pieces import Cutter, Uncut
 from askonce.cache.steps import Skipped, Steps
+from askonce.cache.write_back import WriteBack
 from askonce.canonical.answer import facts, read_completion
 from askonce.canonical.entry import Entry
 from askonce.canonical.key import partition_key
@@ -43,6 +44,8 @@ class Parts(msgspec.Struct, frozen=True):
     limits: Limits
     clock: Clock
     sink: Sink
+    writer: WriteBack | None = None
+    """Where the store takes many entries at once."""
 
     def peek(self, key: bytes, plan: Plan) -> Hit | None:
         """The hot exact hit; no I/O."""
@@ -64,7 +67,7 @@ class Leader:
         self._indexable = ask.plan.semantic_ttl > 0
         self._asked_at = Seconds(0)
         self._lost: list[bytes] = []
-        self._kept: tuple[Entry, bytes] | None = None
+        self._kept: Entry | None = None
 
     async def lead(self) -> None:
         """Bring about the flight's outcome; raises UpstreamError when the engine fails."""
@@ -84,12 +87,14 @@ class Leader:
 
     async def write_back(self) -> None:
         """Store what was admitted, forget questions without an answer; raises nothing."""
-        await self._forget_lost()
+        if self._lost:
+            await self._forget_lost()
         if self._kept is None:
             return
-        entry, sealed = self._kept
-        parts, deadline = self._parts, self._parts.limits.write_deadline
-        await parts.steps.attempt("store_write", deadline, lambda: parts.exact.keep(entry, sealed))
+        entry, parts = self._kept, self._parts
+        deadline = parts.limits.write_deadline
+        if parts.writer is None:
+            await parts.steps.attempt("store_write", deadline, lambda: parts.exact.keep(entry))
         semantic = parts.semantic
         if semantic is not None and entry.semantic_until:
             item = IndexedText(entry.key, entry.question, entry.semantic_until)
@@ -101,7 +106,7 @@ class Leader:
 
     async def _forget_lost(self) -> None:
         parts, semantic = self._parts, self._parts.semantic
-        if self._lost and semantic is not None:
+        if semantic is not None:
             deadline = parts.limits.write_deadline
             await parts.steps.attempt(
                 "semantic_write", deadline, lambda: semantic.forget(self._lost)
@@ -117,6 +122,8 @@ class Leader:
         hot = parts.peek(key, state.plan)
         if hot is not None:
             return hot
+        if parts.steps.guard("store", lambda: parts.exact.surely_absent(key)) is True:
+            return state.missed()
         found = await parts.steps.attempt(
             "store", parts.limits.exact_deadline, lambda: parts.exact.find(key)
         )
@@ -256,7 +263,10 @@ class Leader:
             self._refused(reason)
             return
         entry = self._entry(answer, answered)
-        self._kept = entry, self._parts.exact.hold(entry)
+        self._parts.exact.hold(entry)
+        writer = self._parts.writer
+        if writer is None or writer.take(entry):
+            self._kept = entry
 
     def _entry(self, answer: Answer, answered: Facts) -> Entry:
         now, ask = self._parts.clock.now(), self._ask

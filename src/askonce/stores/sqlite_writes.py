@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from askonce.events import Event
     from askonce.ports import Clock
     from askonce.stores.sqlite_file import Session
+    from askonce.stores.sqlite_keys import KeyRecord
 
 T = TypeVar("T")
 
@@ -132,10 +133,12 @@ class Writes:
         *,
         clock: Clock,
         bounds: Bounds,
+        keys: KeyRecord,
         report: Callable[[Sequence[Event]], None],
     ) -> None:
         """report: called in this thread after a commit, with what happened in it."""
         self._session = session
+        self._keys = keys
         self._clock = clock
         self._bounds = bounds
         self._report = report
@@ -174,6 +177,10 @@ class Writes:
         connection.execute("BEGIN IMMEDIATE")
         self._cost_before = _held(connection)[2]
         self._begun = connection
+        try:
+            self._keys.begin(connection, self._session.identity)
+        except OSError as error:
+            raise StoreError(f"the map of keys: {error}") from error
         return connection
 
     def _keep(self, connection: sqlite3.Connection) -> None:

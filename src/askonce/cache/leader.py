@@ -13,7 +13,7 @@ from askonce.cache.flight import Head
 from askonce.cache.pieces import Cutter, Uncut
 from askonce.cache.steps import Skipped, Steps
 from askonce.cache.write_back import WriteBack
-from askonce.canonical.answer import facts, read_completion
+from askonce.canonical.answer import facts, read_with_facts
 from askonce.canonical.entry import Entry
 from askonce.canonical.key import partition_key
 from askonce.errors import AnswerUnusable, EntryUnreadable, UpstreamError
@@ -198,7 +198,7 @@ class Leader:
         if response.status >= 400:
             self._refused("status")
         else:
-            self._take(lambda: read_completion(body))
+            self._take(lambda: read_with_facts(body))
         head = _head(response, state, body=body, stored=self._kept is not None)
         self._flight.resolve(head, done=True)
 
@@ -220,7 +220,7 @@ class Leader:
         if flight.overflown:
             self._refused("oversize")
         else:
-            self._take(cutter.answer)
+            self._take(lambda: _with_facts(cutter.answer()))
         flight.finish()
 
     async def _relay_chunks(
@@ -238,22 +238,21 @@ class Leader:
             if isinstance(chunks, AsyncGenerator):
                 await chunks.aclose()
 
-    def _take(self, read: Callable[[], Answer]) -> None:
+    def _take(self, read: Callable[[], tuple[Answer, Facts]]) -> None:
         """Read the answer for the flight's other readers, and admit it; raises nothing."""
         self._parts.steps.guard("hot", lambda: self._read(read))
 
-    def _read(self, read: Callable[[], Answer]) -> None:
+    def _read(self, read: Callable[[], tuple[Answer, Facts]]) -> None:
         try:
-            answer = read()
+            answer, answered = read()
         except AnswerUnusable as unusable:
             self._refused(unusable.reason)
             return
         self._flight.answer = answer
         if self._ask.plan.store:
-            self._admit(answer)
+            self._admit(answer, answered)
 
-    def _admit(self, answer: Answer) -> None:
-        answered = facts(answer)
+    def _admit(self, answer: Answer, answered: Facts) -> None:
         reason = refuse(
             answered,
             wants_json=wants_json(self._ask.call.body),
@@ -288,6 +287,10 @@ class Leader:
     def _refused(self, reason: str) -> None:
         if self._ask.plan.store:
             self._parts.sink.emit(AdmissionRefused(reason))
+
+
+def _with_facts(answer: Answer) -> tuple[Answer, Facts]:
+    return answer, facts(answer)
 
 
 def _head(

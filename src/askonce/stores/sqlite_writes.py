@@ -44,6 +44,9 @@ SLACK_PAGES = 512
 """Free pages that the file keeps for coming entries before it shrinks."""
 
 
+_INSERT = "INSERT INTO entry (key, size, cost, expires, checksum, value) VALUES (?, ?, ?, ?, ?, ?)"
+
+
 def checksum(key: bytes, value: bytes) -> int:
     """Binds a value to its key: SQLite does not notice bytes that rot inside a page."""
     return zlib.crc32(value, zlib.crc32(key))
@@ -52,13 +55,13 @@ def checksum(key: bytes, value: bytes) -> int:
 def put(
     connection: sqlite3.Connection, key: bytes, value: bytes, expires: float, tags: Sequence[bytes]
 ) -> None:
-    """Replace the entry."""
-    forget(connection, key)
-    cost = cost_of(value, tags)
-    cursor = connection.execute(
-        "INSERT INTO entry (key, size, cost, expires, checksum, value) VALUES (?, ?, ?, ?, ?, ?)",
-        (key, len(value), cost, expires, checksum(key, value), value),
-    )
+    """Replace the entry; only one that is in the way is looked for, since that is rare."""
+    row = (key, len(value), cost_of(value, tags), expires, checksum(key, value), value)
+    try:
+        cursor = connection.execute(_INSERT, row)
+    except sqlite3.IntegrityError:
+        forget(connection, key)
+        cursor = connection.execute(_INSERT, row)
     for tag in tags:
         connection.execute("INSERT OR IGNORE INTO tag VALUES (?, ?)", (tag, cursor.lastrowid))
 

@@ -11,6 +11,7 @@ from askonce.cache.ask import Limits
 from askonce.cache.driver import Cache
 from askonce.cache.leader import Parts as CacheParts
 from askonce.cache.steps import Steps
+from askonce.cache.write_back import WriteBack
 from askonce.errors import CacheFault, ConfigError
 from askonce.stores.hot import HotEntries
 from askonce.stores.urls import open_store
@@ -108,11 +109,12 @@ def build_cache(
     """The cache over open parts, and its exact tier for upkeep."""
     hot: HotEntries[Entry] = HotEntries(config.exact.memory_bytes)
     exact = ExactTier(parts.store, hot, clock=clock, sink=sink)
+    steps = Steps(config.breaker, clock=clock, sink=sink)
     cache = Cache(
         CacheParts(
             exact=exact,
             semantic=_semantic_tier(config, parts, sink),
-            steps=Steps(config.breaker, clock=clock, sink=sink),
+            steps=steps,
             limits=Limits(
                 exact_deadline=Seconds(config.exact.deadline),
                 semantic_deadline=Seconds(config.semantic.deadline),
@@ -121,6 +123,7 @@ def build_cache(
             ),
             clock=clock,
             sink=sink,
+            writer=WriteBack(exact, steps, WRITE_DEADLINE) if exact.takes_many else None,
         )
     )
     return cache, exact

@@ -116,8 +116,7 @@ class House:
     async def settled(self) -> None:
         """Wait until no flight is under way and all is written."""
         async with asyncio.timeout(10):
-            while self.cache._leads:
-                await asyncio.sleep(0.001)
+            await self.cache.settled()
 
     async def metric(self, series: str) -> float:
         """One figure of `/metrics`; 0 when it is not there."""

@@ -143,10 +143,25 @@ async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
     """The whole request body; raises RequestError (413) past the limit, ClientGone."""
     if (declared_length(scope["headers"]) or 0) > limit:
         raise too_large(limit)
-    body, whole = await read_ahead(receive, limit)
+    message = await receive()
+    if message["type"] == "http.request" and not message.get("more_body", False):
+        body = bytes(message.get("body", b""))
+        whole = len(body) <= limit
+    else:
+        body, whole = await read_ahead(_again(message, receive), limit)
     if not whole:
         raise too_large(limit)
     return body
+
+
+def _again(first: Message, receive: Receive) -> Receive:
+    """Receive as if the first message had not come yet."""
+    left = [first]
+
+    async def replay() -> Message:
+        return left.pop() if left else await receive()
+
+    return replay
 
 
 async def read_ahead(receive: Receive, limit: int) -> tuple[bytes, bool]:

@@ -14,9 +14,10 @@ from urllib.parse import unquote, urlsplit
 
 from askonce.errors import ConfigError, StoreError
 from askonce.events import Evicted, HeldBytes
-from askonce.ports import StoreStats
+from askonce.ports import Put, StoreStats
 from askonce.stores import sqlite_writes as writes
 from askonce.stores.sqlite_file import Broken, Session, StoreFile
+from askonce.stores.sqlite_keys import KeyRecord, KnownKeys
 from askonce.units import Bytes
 from askonce.worker import Worker, WorkerBusy, WorkerClosed
 
@@ -31,10 +32,6 @@ T = TypeVar("T")
 
 WAITING_BYTES = 64 * 1024 * 1024
 """Bytes of values that may wait to be written."""
-
-
-LINGER = 0.005
-"""Seconds: a transaction costs several times what an entry does, and nobody waits for it."""
 
 
 class SqliteStore:
@@ -68,12 +65,15 @@ class SqliteStore:
         self._max_bytes = max_bytes
         self._loop = asyncio.get_running_loop()
         self._file = StoreFile(path, clock=clock, file_bytes=max_bytes + max_bytes // 2)
+        self._known = KnownKeys(path)
+        self._keys = KeyRecord(path, max_bytes=max_bytes)
         self._reading = Session(self._file)
         self._writing = Session(self._file)
         self._writes = writes.Writes(
             self._writing,
             clock=clock,
             bounds=writes.Bounds(entries=max_bytes, pages=self._file.pages),
+            keys=self._keys,
             report=self._report,
         )
         self._reader = Worker("askonce-store-read", limit=queue)
@@ -102,6 +102,10 @@ class SqliteStore:
 
         return await self._read(job)
 
+    def surely_absent(self, key: bytes) -> bool:
+        """See `SupportsAbsence`."""
+        return self._known.lacks(key)
+
     async def put(
         self, key: bytes, value: bytes, *, ttl: Seconds, tags: Sequence[str] = ()
     ) -> None:
@@ -109,19 +113,33 @@ class SqliteStore:
         if not ttl > 0:
             await self.delete(key)
             return
-        names = [tag.encode("utf-8", "surrogatepass") for tag in tags]
-        expires = self._clock.now() + ttl
-        if writes.cost_of(value, names) > self._max_bytes:
-            await self._write(lambda connection: writes.forget(connection, key))
-            self._take([Evicted(part="store", cause="capacity", entries=1)])
-            return
-        if self._waiting_bytes + len(value) > WAITING_BYTES:
+        await self.put_many([Put(key, value, ttl, tuple(tags))])
+
+    async def put_many(self, puts: Sequence[Put]) -> None:
+        """See `SupportsPutMany`; one transaction."""
+        now = self._clock.now()
+        size = sum(len(each.value) for each in puts)
+        if self._waiting_bytes + size > WAITING_BYTES:
             raise StoreError("too many bytes wait to be written")
-        self._waiting_bytes += len(value)
+        self._waiting_bytes += size
         try:
-            await self._write(lambda connection: writes.put(connection, key, value, expires, names))
+            dropped = await self._write(lambda connection: self._put_here(connection, puts, now))
         finally:
-            self._waiting_bytes -= len(value)
+            self._waiting_bytes -= size
+        if dropped:
+            self._take([Evicted(part="store", cause="capacity", entries=dropped)])
+
+    def _put_here(self, connection: sqlite3.Connection, puts: Sequence[Put], now: float) -> int:
+        dropped = 0
+        for each in puts:
+            names = [tag.encode("utf-8", "surrogatepass") for tag in each.tags]
+            if writes.cost_of(each.value, names) > self._max_bytes:
+                writes.forget(connection, each.key)
+                dropped += 1
+                continue
+            self._keys.add(each.key)
+            writes.put(connection, each.key, each.value, now + each.ttl, names)
+        return dropped
 
     async def delete(self, key: bytes) -> bool:
         """See `Store`."""
@@ -168,7 +186,9 @@ class SqliteStore:
     async def close(self) -> None:
         """See `Store`; what was put before is written first."""
         self._closed = True
+        self._known.close()
         await self._reader.close()
+        self._known.close()
         await self._writer.close()
         await asyncio.to_thread(self._reading.close)
         await asyncio.to_thread(self._writing.close)
@@ -190,7 +210,9 @@ class SqliteStore:
 
     def _read_here(self, job: Callable[[sqlite3.Connection], T]) -> T:
         try:
-            return job(self._reading.connection())
+            connection = self._reading.connection()
+            self._known.look(self._reading.identity)
+            return job(connection)
         except (sqlite3.Error, Broken) as error:
             raise self._reading.fault(error) from error
 
@@ -232,4 +254,4 @@ def open_sqlite(
     if parts.netloc or parts.query or parts.fragment:
         raise ConfigError(f"{url!r}: write sqlite:///absolute/path, or sqlite for the default file")
     path = Path(unquote(parts.path)) if parts.scheme and parts.path else data_dir / "exact.sqlite3"
-    return SqliteStore(path, clock=clock, sink=sink, max_bytes=max_bytes, linger=LINGER)
+    return SqliteStore(path, clock=clock, sink=sink, max_bytes=max_bytes)

@@ -24,7 +24,7 @@ from askonce.config import BreakerConfig
 from askonce.events import Event, StepSkipped
 from askonce.flow import Plan
 from askonce.stores.hot import HotEntries
-from askonce.stores.sqlite import LINGER, SqliteStore
+from askonce.stores.sqlite import SqliteStore
 from askonce.tiers.exact import ExactTier
 from askonce.units import Seconds
 from bench.report import tell
@@ -124,7 +124,7 @@ async def ask_all(requests: int, folder: Path) -> None:
     clock, sink = SystemClock(), Counting()
     hot: HotEntries[Entry] = HotEntries(HOT_BYTES)
     path = folder / "exact.sqlite3"
-    store = SqliteStore(path, clock=clock, sink=sink, max_bytes=DISK_BYTES, linger=LINGER)
+    store = SqliteStore(path, clock=clock, sink=sink, max_bytes=DISK_BYTES)
     exact = ExactTier(store, hot, clock=clock, sink=sink)
     steps = Steps(BreakerConfig(), clock=clock, sink=sink)
     limits = Limits(Seconds(1), Seconds(1), Seconds(10), 2**22)

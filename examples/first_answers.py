@@ -12,6 +12,7 @@ def ask(question: str, *, stream: bool = False) -> None:
         model="smollm2-135m-instruct",
         messages=[{"role": "user", "content": question}],
         temperature=0,
+        max_tokens=64,
         stream=stream,
     )
     print(f"{reply.headers['cache-status']:45} {question}")

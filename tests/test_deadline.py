@@ -38,6 +38,42 @@ async def test_a_block_that_ends_in_time_is_left_alone() -> None:
         await forever(deadlines)
 
 
+async def test_a_loop_that_is_late_gives_a_second_chance() -> None:
+    """When the timer comes late a span gets its length once more, and no more than once."""
+    deadlines = Deadlines(TINY)
+    task = asyncio.create_task(forever(deadlines))
+    await asyncio.sleep(0)
+    deadlines._due -= 1
+    while not deadlines._spared:
+        await asyncio.sleep(0)
+    assert not task.done()
+    deadlines._due -= 1
+    with pytest.raises(TimeoutError):
+        await task
+    assert not deadlines._ends
+    assert not deadlines._spared
+
+
+async def test_what_comes_in_the_second_chance_is_in_time() -> None:
+    """A span that was spared may end well, and is forgotten."""
+    deadlines = Deadlines(TINY)
+    arrived = asyncio.Event()
+
+    async def wait() -> str:
+        with deadlines.span():
+            await arrived.wait()
+        return "in time"
+
+    task = asyncio.create_task(wait())
+    await asyncio.sleep(0)
+    deadlines._due -= 1
+    while not deadlines._spared:
+        await asyncio.sleep(0)
+    arrived.set()
+    assert await task == "in time"
+    assert not deadlines._spared
+
+
 async def test_every_span_of_a_crowd_ends() -> None:
     """One timer serves spans that began at different times."""
     deadlines = Deadlines(TINY)

@@ -28,6 +28,8 @@ class ServerConfig(Section, frozen=True):
     """Server processes, which share one store and one index."""
     max_body_bytes: Count = 32 * 1024 * 1024
     """A larger request body is answered with 413."""
+    body_timeout: Positive = 60.0
+    """Seconds between two pieces of a request body; a later one is answered with 408."""
     data_dir: str = ""
     """Where databases and the server secret live; empty means the platform's data directory."""
     access_log: bool = False
@@ -44,7 +46,7 @@ class UpstreamConfig(Section, frozen=True):
     models: tuple[str, ...] = ("*",)
     """Shell patterns of model names."""
     api_key: str = ""
-    """Sent as the bearer token instead of the caller's credential; empty passes the caller's on."""
+    """Sent as the bearer token instead of any credential of callers; empty passes theirs on."""
     revision: str = ""
     """Label of the model revision behind it, part of the key; a new one makes old answers miss."""
     connect_timeout: Positive = 5.0
@@ -68,8 +70,8 @@ class ExactConfig(Section, frozen=True):
     """`sqlite` (in data_dir), `sqlite:///path`, or `memory`."""
     ttl: Positive = 3600.0
     """Seconds an answer lives, unless its caller asks otherwise."""
-    key_headers: tuple[str, ...] = ("openai-organization", "openai-project", "openai-beta")
-    """Request headers that can change an answer and so are part of the key."""
+    ignored_headers: tuple[str, ...] = ()
+    """Request headers that change no answer, beside those known; all others are part of the key."""
     deadline: Positive = 0.005
     """Seconds a lookup may take; past it the step is skipped."""
     memory_bytes: Size = 64 * 1024 * 1024
@@ -212,6 +214,8 @@ class EngineConfig(Section, frozen=True):
     """Threads of the model."""
     context: Count = 4096
     """Tokens of context, shared by the requests under way."""
+    max_tokens: Count = 512
+    """Most tokens of an answer whose request sets no limit: a small model may never stop."""
 
 
 class Config(Section, frozen=True):

@@ -3,6 +3,9 @@
 A timer of its own costs a short step about as much as its work. Spans of one length end in the
 order in which they began, so one timer that follows the oldest is enough for all of them, and it
 need not be touched when a span ends in time.
+
+When the timer itself comes late, the event loop was busy with something else, and what the spans
+wait for may long have come. They then get their length once more before they are given up.
 """
 
 from __future__ import annotations
@@ -17,12 +20,14 @@ if TYPE_CHECKING:
 class Deadlines:
     """Makes spans of one length, for one event loop."""
 
-    __slots__ = ("_ends", "_seconds", "_timer")
+    __slots__ = ("_due", "_ends", "_seconds", "_spared", "_timer")
 
     def __init__(self, seconds: float) -> None:
         """Start no timer yet."""
         self._seconds = seconds
         self._ends: dict[Span, float] = {}
+        self._spared: set[Span] = set()
+        self._due = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
     def span(self) -> Span:
@@ -34,22 +39,33 @@ class Deadlines:
         loop = asyncio.get_running_loop()
         self._ends[span] = end = loop.time() + self._seconds
         if self._timer is None:
-            self._timer = loop.call_at(end, self._look)
+            self._look_at(end)
 
     def end(self, span: Span) -> None:
         """Watch it no longer."""
         self._ends.pop(span, None)
+        self._spared.discard(span)
+
+    def _look_at(self, when: float) -> None:
+        self._due = when
+        self._timer = asyncio.get_running_loop().call_at(when, self._look)
 
     def _look(self) -> None:
         self._timer = None
-        loop = asyncio.get_running_loop()
-        now = loop.time()
+        now = asyncio.get_running_loop().time()
+        late = now - self._due > self._seconds / 2
         for span, end in list(self._ends.items()):
             if end > now:
-                self._timer = loop.call_at(end, self._look)
-                return
+                break
             del self._ends[span]
-            span.expire()
+            if late and span not in self._spared:
+                self._spared.add(span)
+                self._ends[span] = now + self._seconds
+            else:
+                self._spared.discard(span)
+                span.expire()
+        if self._ends and self._timer is None:
+            self._look_at(next(iter(self._ends.values())))
 
 
 class Span:

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
-from askonce.units import Bytes, Cosine, UnixTime
+from askonce.units import Bytes, Cosine, Seconds, UnixTime
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from askonce.events import Event
-    from askonce.units import Seconds
 
     Vector = NDArray[np.float32]
     """Shape (dim,), unit length."""
@@ -102,6 +101,34 @@ class SupportsEpoch(Protocol):
 
         Holders of copies drop them when it moves; puts do not move it.
         """
+        ...
+
+
+@runtime_checkable
+class SupportsAbsence(Protocol):
+    """A store that can often tell without I/O that there is no entry."""
+
+    def surely_absent(self, key: bytes) -> bool:
+        """True when `get` would find nothing; False says nothing. Synchronous, never raises."""
+        ...
+
+
+class Put(msgspec.Struct, frozen=True):
+    """One entry to be put."""
+
+    key: bytes
+    value: bytes
+    ttl: Seconds
+    """More than 0."""
+    tags: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class SupportsPutMany(Protocol):
+    """A store in which many puts at once cost less than each alone."""
+
+    async def put_many(self, puts: Sequence[Put]) -> None:
+        """Put all, in order, or none."""
         ...
 
 

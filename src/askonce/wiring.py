@@ -16,6 +16,7 @@ from askonce.cache.leader import Parts as CacheParts
 from askonce.cache.learning import Effort, Learning
 from askonce.cache.learning import Parts as LearningParts
 from askonce.cache.steps import Steps
+from askonce.cache.write_back import WriteBack
 from askonce.errors import CacheFault, ConfigError
 from askonce.judges.cascade import CascadeJudge
 from askonce.judges.llm import LlmJudge, LlmLimits
@@ -199,6 +200,7 @@ async def build_cache(
             clock=clock,
             sink=sink,
             learning=learning,
+            writer=WriteBack(exact, steps, WRITE_DEADLINE) if exact.takes_many else None,
         )
     )
     return Built(cache, exact, learning)

@@ -222,9 +222,7 @@ class Stage:
 
     async def settled(self) -> None:
         """Let write-backs land."""
-        while self.cache._leads:
-            await asyncio.wait(list(self.cache._leads.values()))
-            await asyncio.sleep(0)
+        await self.cache.settled()
         if self.learning is not None:
             await self.learning.settled()
 

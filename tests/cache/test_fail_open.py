@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from askonce.ports import Vector
+    from askonce.stores.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
 
@@ -44,7 +45,9 @@ class Dead:
         else:
             raise self.error
 
-    get = put = delete = clear = search = add = count = embed = _die
+    get: Any = _die
+    put: Any = _die
+    delete = clear = search = add = count = embed = _die
 
     async def stats(self) -> StoreStats:
         """Nothing."""
@@ -116,14 +119,27 @@ async def test_a_dead_part_is_left_alone(error: StoreError | None) -> None:
         assert sorted(moved) == ["store", "store_write"]
 
 
+class Moody(Dead):
+    """A store that fails until it gets one that works."""
+
+    healthy: MemoryStore | None = None
+
+    async def get(self, key: bytes) -> bytes | None:
+        """Ask the one that works."""
+        return await self.healthy.get(key) if self.healthy else await self._die()
+
+    async def put(self, key: bytes, value: bytes, **more: Any) -> None:
+        """Put into the one that works."""
+        await (self.healthy.put(key, value, **more) if self.healthy else self._die())
+
+
 async def test_a_healed_part_is_used_again() -> None:
     """After the cooldown a trial finds the store alive, and hits are back."""
-    async with Stage(failures=1) as stage:
-        dead = Dead(StoreError("x"))
-        stage.exact._store = dead
+    store = Moody(StoreError("x"))
+    async with Stage(store=store, failures=1) as stage:
         await stage.get("one")
         await stage.settled()
-        stage.exact._store = stage.memory
+        store.healthy = stage.memory
         stage.clock.advance(2)
         await stage.get("two")
         await stage.settled()

@@ -144,6 +144,20 @@ def test_stats_of_a_stopped_server_come_from_its_files(
     assert "exact     2 entries" in out
 
 
+def test_a_key_without_an_upstream_hinders_only_serving(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The key for an upstream that nobody names stops serve, which names the variable."""
+    monkeypatch.setenv("ASKONCE_UPSTREAM_API_KEY", "hunter2")
+    assert main(["stats"]) == 0
+    assert main(["serve"]) == 2
+    assert main(["doctor"]) == 1
+    out, err = capsys.readouterr()
+    assert err.startswith("askonce: ASKONCE_UPSTREAM_API_KEY is set, but no upstream")
+    assert "ASKONCE_UPSTREAM_API_KEY is set, but no upstream" in out
+    assert "hunter2" not in out + err
+
+
 def test_clear_removes_all_or_by_tag(capsys: pytest.CaptureFixture[str], home: Path) -> None:
     """A tag removes what carries it; without one all goes."""
     fill(home)

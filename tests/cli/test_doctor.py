@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
@@ -50,6 +51,25 @@ async def test_a_data_directory_that_can_be_written_is_right(config: Config) -> 
     (finding,) = await checks.check_data_dir(config)
     assert finding.state == "ok"
     assert list(Path(config.server.data_dir).iterdir()) == []
+
+
+async def test_a_probe_that_fails_is_private_and_leaves_nothing(
+    config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a full disk the doctor says so, and neither a file nor an open directory stays."""
+    directory = Path(config.server.data_dir)
+    modes: list[int] = []
+
+    def full(_descriptor: int, _data: bytes) -> int:
+        modes.extend(each.stat().st_mode & 0o777 for each in directory.iterdir())
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(checks.os, "write", full)
+    finding = checks._data_dir(config)
+    assert (finding.state, "No space left" in finding.says) == ("fail", True)
+    assert modes == [0o600]
+    assert list(directory.iterdir()) == []
+    assert directory.stat().st_mode & 0o777 == 0o700
 
 
 async def test_a_data_directory_below_a_file_is_wrong(config: Config, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import urllib.request
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -27,7 +28,6 @@ from askonce.config import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 QUESTION = {
     "model": "smollm2-135m-instruct",
@@ -84,6 +84,18 @@ def test_several_workers_serve_one_address(tmp_path: Path) -> None:
         assert process.wait(10) == 0
 
 
+@pytest.mark.slow
+def test_workers_end_with_a_server_that_is_killed(tmp_path: Path) -> None:
+    """After a kill of the server no worker lives and its port is free again."""
+    flags = ("--workers", "2", "--upstream", "http://127.0.0.1:1/v1")
+    with serving(tmp_path, *flags) as (url, process):
+        ask(f"{url}/readyz")
+        process.kill()
+        assert process.stdout is not None
+        process.stdout.read()  # ends when nobody is left who could write
+    listen("127.0.0.1", int(url.rpartition(":")[2])).close()
+
+
 def test_a_taken_port_is_told(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -95,6 +107,49 @@ def test_a_taken_port_is_told(
         assert main(["serve", "--port", port]) == 2
     line = f"askonce: port {port} is taken by "
     assert capsys.readouterr().err.startswith(line)
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ({"EXACT__STORE": "redis://h"}, "no store is known by 'redis'"),
+        ({"SERVER__DATA_DIR": "file/below"}, "cannot be used: Not a directory"),
+        ({"SERVER__DATA_DIR": "damaged"}, "damaged/secret is damaged"),
+        ({"UPSTREAM_URL": "http://h:x/v1"}, "the url must look like"),
+        ({"UPSTREAM_URL": "http://h/v1", "UPSTREAM_API_KEY": "\u00e9"}, "no header can carry"),
+    ],
+)
+def test_settings_that_cannot_be_served_are_told_first(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    variables: dict[str, str],
+    words: str,
+) -> None:
+    """Before the banner and before a model is loaded: one plain line and exit code 2."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    (tmp_path / "file").touch()
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "secret").write_text("zz")
+    for name, value in variables.items():
+        monkeypatch.setenv(f"ASKONCE_{name}", value)
+    assert main(["serve", "--port", "0"]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n"), words in err) == ("", 1, True), err
+
+
+@pytest.mark.slow
+def test_a_server_that_cannot_start_is_a_failure(tmp_path: Path) -> None:
+    """What only the start itself can find ends with exit code 1."""
+    script = (
+        "from askonce.cli import main, serve; serve.APPLICATION = 'askonce.gateway.service:absent';"
+        "raise SystemExit(main(['serve', '--port', '0', '--upstream', 'http://h/v1']))"
+    )
+    command = [sys.executable, "-c", script]
+    environ = {**os.environ, "XDG_DATA_HOME": str(tmp_path)}
+    ended = subprocess.run(command, env=environ, cwd=tmp_path, check=False, capture_output=True)
+    assert ended.returncode == 1
 
 
 def test_an_address_of_another_machine_is_told(

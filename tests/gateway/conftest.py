@@ -13,6 +13,7 @@ from blockbuster import blockbuster_ctx
 from askonce.config import UpstreamConfig
 from askonce.gateway.app import Gateway
 from askonce.gateway.passthrough import Passthrough
+from askonce.gateway.protocol import BoundedProtocol
 from askonce.gateway.routing import Upstreams
 from askonce.testing.caller import Answer, Caller
 from askonce.testing.server import serving
@@ -79,7 +80,7 @@ async def set_stage(*engines: FakeEngine, models: tuple[str, ...] = ("*",)) -> A
         startup=nothing,
         shutdown=upstreams.close,
     )
-    async with serving(gateway) as port:
+    async with serving(gateway, http=BoundedProtocol) as port:
         here = Stage(port, list(engines), [])
         try:
             yield here

@@ -23,6 +23,7 @@ from askonce.config import (
     TrustConfig,
     UpstreamConfig,
 )
+from askonce.gateway.protocol import BoundedProtocol
 from askonce.gateway.service import Service
 from askonce.testing.caller import Answer, Caller
 from askonce.testing.embedders import HashingEmbedder
@@ -120,8 +121,7 @@ class House:
     async def settled(self) -> None:
         """Wait until no flight is under way and all is written."""
         async with asyncio.timeout(10):
-            while self.cache._leads:
-                await asyncio.sleep(0.001)
+            await self.cache.settled()
             if self.built.learning is not None:
                 await self.built.learning.settled()
 
@@ -209,7 +209,7 @@ async def open_house(
         config = config_of(data_dir, *(engine.url for engine in engines), **sections)
         opens = open_parts if embedder is None else with_embedder(embedder)
         service = Service(config, open_parts=opens)
-        port = await stack.enter_async_context(serving(service.gateway()))
+        port = await stack.enter_async_context(serving(service.gateway(), http=BoundedProtocol))
         house = House(service, port, engines)
         stack.push_async_callback(house.close)
         yield house

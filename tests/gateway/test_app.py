@@ -59,6 +59,17 @@ async def test_a_fault_is_a_plain_500(stage: Stage, caplog: pytest.LogCaptureFix
     assert "secret" not in caplog.text + answer.body.decode()
 
 
+async def test_an_escape_is_no_route(stage: Stage) -> None:
+    """An escaped path is not what its plain form is: under /v1/ the engine reads it, else 404."""
+    async with stage(FakeEngine()) as here:
+        passed = await here.ask("GET", "/v1/fai%6cs")
+        for path in ("/%68ealthz", "/%761/x", "/v%31/x", "/v1%2fx"):
+            answer = await here.ask("GET", path)
+            assert (answer.status, answer.json["error"]["code"]) == (404, "unknown_path"), path
+        assert [asked.path for asked in here.engine.asked] == ["/v1/fai%6cs"]
+    assert passed.status == 200
+
+
 class Asgi:
     """A server's side of one scope."""
 

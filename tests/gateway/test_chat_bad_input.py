@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import gzip
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 from tests.gateway.house import AUTH, CHAT, body_of, open_house
 
@@ -88,6 +91,33 @@ async def test_a_body_that_is_too_large(tmp_path: Path, framing: str) -> None:
         await unharmed(house)
 
 
+async def test_a_compressed_body_passes_through(tmp_path: Path) -> None:
+    """What cannot be read here is the engine's to read, uncached; `identity` is no compression."""
+    async with open_house(tmp_path) as house:
+        body = msgspec.json.encode(body_of())
+        for _ in range(2):
+            answer = await house.send(
+                "POST", CHAT, gzip.compress(body, mtime=0), AUTH, "content-encoding: gzip"
+            )
+            assert (answer.status, "x-cache" in answer.headers) == (200, False)
+        assert [asked.body for asked in house.asked] == [gzip.compress(body, mtime=0)] * 2
+        assert (b"content-encoding", b"gzip") in house.asked[0].headers
+        plain = await house.send("POST", CHAT, body, AUTH, "content-encoding: identity")
+        assert plain.headers["x-cache"] == "MISS"
+
+
+async def test_what_is_wrong_is_said_plainly(tmp_path: Path) -> None:
+    """Nothing at all, and text that no Unicode is, are told as such."""
+    async with open_house(tmp_path) as house:
+        for name, words in (
+            ("nothing", "The body is empty."),
+            ("surrogate", "The body is not valid Unicode"),
+            ("bad utf-8", "The body is not valid Unicode"),
+        ):
+            answer = await house.send("POST", CHAT, BAD[name][0], AUTH)
+            assert answer.json["error"]["message"].startswith(words)
+
+
 async def test_a_body_that_stops_half_way(tmp_path: Path) -> None:
     """A caller that leaves in the middle of its request costs nothing."""
     async with open_house(tmp_path) as house:
@@ -124,4 +154,20 @@ async def test_what_is_not_http_is_refused(tmp_path: Path) -> None:
             await caller.send(b"\x16\x03\x01\x02\x00 not http at all\r\n\r\n")
             status, _ = await caller.head()
         assert status == 400
+        await unharmed(house)
+
+
+async def test_a_header_that_cannot_be_sent_on_is_the_callers_fault(tmp_path: Path) -> None:
+    """It is told as a 400 by whoever leads and whoever follows, and nothing is asked."""
+    body = msgspec.json.encode(body_of())
+    head = f"POST {CHAT} HTTP/1.1\r\nhost: g\r\ncontent-length: {len(body)}\r\nx-odd: ".encode()
+
+    async def ask(house: House) -> int:
+        async with house.caller() as caller:
+            await caller.send(head + b"\xff\r\n\r\n" + body)
+            return (await caller.answer()).status
+
+    async with open_house(tmp_path) as house:
+        assert set(await asyncio.gather(*(ask(house) for _ in range(3)))) == {400}
+        assert not house.asked
         await unharmed(house)

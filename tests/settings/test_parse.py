@@ -88,6 +88,22 @@ def test_a_lone_upstream_replaces_the_others_and_their_credentials() -> None:
     assert [(each.url, each.api_key) for each in config.upstream] == [("http://c/v1", "own")]
 
 
+def test_a_key_for_an_upstream_that_nobody_names_says_nothing() -> None:
+    """The short key goes to the upstream of file, variable or flag; alone it makes none."""
+    key = {"UPSTREAM_API_KEY": "k"}
+    assert read("", **key).upstream == ()
+    assert read('[[upstream]]\nurl = "http://a/v1"', **key).upstream[0].api_key == "k"
+    flag = Setting(("upstream", 0, "url"), "http://b/v1", "--upstream", text=True, alone=True)
+    config = build([*from_environ({"ASKONCE_UPSTREAM_API_KEY": "k"}), flag])
+    assert [(each.url, each.api_key) for each in config.upstream] == [("http://b/v1", "k")]
+
+
+def test_an_upstream_without_url_names_its_origin() -> None:
+    """What made an upstream that has no address is told."""
+    with pytest.raises(ConfigError, match="ASKONCE_UPSTREAM__0__API_KEY: upstream 1 has no url"):
+        read("", UPSTREAM__0__API_KEY="k")
+
+
 @pytest.mark.parametrize(
     ("toml", "words"),
     [
@@ -110,6 +126,8 @@ def test_a_lone_upstream_replaces_the_others_and_their_credentials() -> None:
         ("upstream = ['http://a']", "upstream is a section"),
         ("[[upstream]]\nname = 'x'", "upstream 1 has no url"),
         ("[[upstream]]\nurl = 'ftp://x'", "upstream 1: the url must look like https://host/v1"),
+        ("[[upstream]]\nurl = 'http://h:x/v1'", "upstream 1: the url must look like"),
+        ("[[upstream]]\nurl = 'http://[::1/v1'", "upstream 1: the url must look like"),
         ("[[upstream]]\nurl = 'https://u:p@h/v1'", "put a credential into api_key"),
         ("[[server]]\nport = 1", "server is a section: write [server]"),
     ],

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import textwrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -143,9 +143,9 @@ async def test_a_module_that_loses_its_parent_ends() -> None:
 
 @pytest.mark.slow
 async def test_the_real_model_answers() -> None:
-    """The packaged model loads and completes a chat, and its process ends with its input."""
+    """The packaged model completes chats up to their limit or its own, and ends with its input."""
     aiohttp = pytest.importorskip("aiohttp")
-    engine = EmbeddedEngine(embedded.embedded_command(EngineConfig()))
+    engine = EmbeddedEngine(embedded.embedded_command(EngineConfig(max_tokens=4)))
     await engine.start()
     question = {
         "messages": [
@@ -159,14 +159,20 @@ async def test_the_real_model_answers() -> None:
         "temperature": 0,
         "max_tokens": 8,
     }
-    async with (
-        aiohttp.ClientSession() as session,
-        session.post(f"{engine.url}/chat/completions", json=question) as response,
-    ):
-        answer = await response.json()
+    story = {"messages": [{"role": "user", "content": "Tell a long story."}]}
+    async with aiohttp.ClientSession() as session:
+
+        async def ask(body: dict[str, Any]) -> dict[str, Any]:
+            async with session.post(f"{engine.url}/chat/completions", json=body) as response:
+                answer: dict[str, Any] = await response.json()
+                return answer
+
+        answer = await ask(question)
+        others = [await ask(body) for body in (story, {**story, "max_tokens": 6})]
     assert answer["model"] == embedded.MODEL
     assert answer["usage"]["completion_tokens"] == 8
     assert answer["choices"][0]["message"]["content"]
+    assert [each["usage"]["completion_tokens"] for each in others] == [4, 6]
     assert engine._child is not None
     assert engine._child.stdin is not None
     engine._child.stdin.close()

@@ -15,6 +15,7 @@ from askonce.errors import (
     AskOnceError,
     ConfigError,
     RequestError,
+    UpstreamBroken,
     UpstreamTimeout,
     UpstreamUnreachable,
 )
@@ -66,11 +67,31 @@ async def test_nothing_is_added_but_what_http_needs() -> None:
 
 async def test_a_configured_key_replaces_the_callers() -> None:
     """With api_key no credential of the caller goes on."""
-    given = [(b"authorization", b"Bearer caller"), (b"x-api-key", b"caller")]
+    given = [
+        (b"authorization", b"Bearer caller"),
+        (b"x-api-key", b"caller"),
+        (b"api-key", b"caller"),
+        (b"cookie", b"session=caller"),
+    ]
     got = await sent_headers(given, api_key="ours")
     assert (b"authorization", b"Bearer ours") in got
     assert not [value for _, value in got if b"caller" in value]
     assert set(given) <= set(await sent_headers(given))
+
+
+@pytest.mark.parametrize("status", [101, 600, 999])
+async def test_a_status_that_ends_no_exchange_is_broken(status: int) -> None:
+    """What no caller could be answered with is a fault of the upstream."""
+
+    async def answer(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 %d Odd\r\ncontent-length: 0\r\n\r\n" % status)
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, asking(f"http://127.0.0.1:{port}/v1") as upstream:
+        with pytest.raises(UpstreamBroken, match=f"status {status}"):
+            await upstream.send(post())
 
 
 async def test_a_header_that_cannot_be_carried_is_the_callers_fault() -> None:
@@ -91,7 +112,15 @@ async def test_the_base_stands_for_v1() -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["ftp://h/v1", "/v1", "http:///v1", "http://u:p@h/v1", "http://h/v1?x=1", "http://h/v1#x"],
+    [
+        "ftp://h/v1",
+        "/v1",
+        "http:///v1",
+        "http://u:p@h/v1",
+        "http://h/v1?x=1",
+        "http://h/v1#x",
+        "http://h:x/v1",
+    ],
 )
 def test_a_useless_url_is_a_config_error(url: str) -> None:
     """It is told when the upstream is made, not when it is asked."""

@@ -529,3 +529,13 @@ def kill_after(writer: subprocess.Popen[str], lines: int) -> int:
         writer.send_signal(signal.SIGKILL)
         said += writer.stdout.readlines()
     return int(said[-1])
+
+
+async def test_the_file_is_its_owners_alone(make: Callable[..., LocalIndex], path: Path) -> None:
+    """Database, logs and folder hold prompts, so nobody else may read them."""
+    index = make()
+    await index.add(HERE, IndexedText(key_of("a"), "secret", UnixTime(9e9)), unit(DIM, 1))
+    modes = {each.name: each.stat().st_mode & 0o777 for each in path.parent.iterdir()}
+    assert set(modes) == {path.name, f"{path.name}-wal", f"{path.name}-shm"}
+    assert set(modes.values()) == {0o600}
+    assert path.parent.stat().st_mode & 0o777 == 0o700

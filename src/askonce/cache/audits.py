@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from askonce.cache.pieces import Cutter
 from askonce.canonical.answer import facts, read_completion
-from askonce.errors import AnswerUnusable, UpstreamError
+from askonce.errors import AnswerUnusable, RequestError, UpstreamError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -25,7 +25,7 @@ async def fresh_answer(
             return await _read(response, limit) if response.status == 200 else None
         finally:
             await response.close()
-    except (UpstreamError, AnswerUnusable):
+    except (UpstreamError, RequestError, AnswerUnusable):
         return None
 
 

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
 from askonce.cache.ask import Collapsed, Live
 from askonce.cache.flight import Flight, Head, Seat
 from askonce.cache.leader import Leader
-from askonce.errors import UpstreamBroken, UpstreamError, places
+from askonce.errors import RequestError, UpstreamBroken, UpstreamError, places
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
     from askonce.cache.ask import Ask, Reply
     from askonce.cache.leader import Parts
     from askonce.flow import Hit, Plan
 
 log = logging.getLogger(__name__)
+
+LEAST_GRACE = 1.0
+"""Seconds to write what was answered, even when flights took all of the grace."""
 
 FlightKey = tuple[bytes, "Plan"]
 
@@ -37,29 +37,56 @@ class Cache:
         """The hot exact hit, without waiting; None says nothing about the store."""
         return self._parts.peek(key, plan) if plan.exact else None
 
-    @asynccontextmanager
-    async def answering(self, ask: Ask) -> AsyncIterator[Reply]:
-        """The reply to a request; leave the context when it is delivered.
+    def answering(self, ask: Ask) -> Answering:
+        """A context that gives the reply to a request; leave it when it is delivered.
 
         Raises UpstreamError. A follower whose leader fails is not failed with it: it asks again,
         together with all other followers.
         """
+        return Answering(self, ask)
+
+    async def board(self, ask: Ask) -> tuple[Reply, Flight, Seat]:
+        """A seat in the flight that answers a request; `leave` it."""
         for attempt in range(3):
             flight, leads = self._board(ask, picky=attempt == 2)
-            with self._aboard(flight, ask) as seat:
+            seat = flight.reading()
+            reply = None
+            try:
                 reply = await self._reply(ask, flight, seat, leads=leads, patient=attempt == 0)
-                if reply is not None:
-                    yield reply
-                    return
+            finally:
+                if reply is None:
+                    self.leave(ask, flight, seat)
+            if reply is not None:
+                return reply, flight, seat
+        raise AssertionError  # the last flight is of the request's own delivery
+
+    def leave(self, ask: Ask, flight: Flight, seat: Seat) -> None:
+        """Read no more; an answer that nobody reads and nobody may store is not computed."""
+        flight.leave(seat)
+        if not (flight.readers or flight.done or ask.plan.store):
+            self._land(ask, flight)
+            self._leads[flight].cancel()
+
+    async def settled(self) -> None:
+        """Wait until no flight is under way and all that may be stored is written."""
+        while self._leads:
+            await asyncio.wait(list(self._leads.values()))
+            await asyncio.sleep(0)
+        if self._parts.writer is not None:
+            await self._parts.writer.settled()
 
     async def close(self, grace: float) -> None:
         """Let flights land and write back for `grace` seconds, then end them."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + grace
         if self._leads:
             await asyncio.wait(self._leads.values(), timeout=grace)
         late = list(self._leads.values())
         for task in late:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
+        if self._parts.writer is not None:
+            await self._parts.writer.close(max(end - loop.time(), LEAST_GRACE))
 
     def _board(self, ask: Ask, *, picky: bool) -> tuple[Flight, bool]:
         """A flight for this request, and whether it leads it.
@@ -80,17 +107,6 @@ class Cache:
         task.add_done_callback(lambda _: self._ended(ask, flight))
         return flight, True
 
-    @contextmanager
-    def _aboard(self, flight: Flight, ask: Ask) -> Iterator[Seat]:
-        """Read the flight; an answer that nobody reads and nobody may store is not computed."""
-        try:
-            with flight.reading() as seat:
-                yield seat
-        finally:
-            if not (flight.readers or flight.done or ask.plan.store):
-                self._land(ask, flight)
-                self._leads[flight].cancel()
-
     async def _lead(self, ask: Ask, flight: Flight) -> None:
         leader = Leader(self._parts, ask, flight)
         await self._take_off(leader, flight)
@@ -107,7 +123,7 @@ class Cache:
     async def _take_off(leader: Leader, flight: Flight) -> None:
         try:
             await leader.lead()
-        except UpstreamError as error:
+        except (UpstreamError, RequestError) as error:
             flight.finish(error)
         except Exception as error:  # noqa: BLE001 - nobody who waits is left waiting
             told = type(error).__name__, places(error)
@@ -124,7 +140,7 @@ class Cache:
         """The flight's reply for this request, or None when it should ask again."""
         try:
             outcome = await flight.settled()
-        except UpstreamError:
+        except (UpstreamError, RequestError):
             if leads or not patient:
                 raise
             return None
@@ -135,6 +151,29 @@ class Cache:
             return None if retry else Live(seat, outcome, collapsed=not leads)
         answer = await flight.landed()
         return None if answer is None else Collapsed(answer, outcome)
+
+
+class Answering:
+    """One request's time in the cache."""
+
+    __slots__ = ("_aboard", "_ask", "_cache")
+
+    def __init__(self, cache: Cache, ask: Ask) -> None:
+        """Ask nothing yet."""
+        self._cache = cache
+        self._ask = ask
+        self._aboard: tuple[Flight, Seat] | None = None
+
+    async def __aenter__(self) -> Reply:
+        """Wait for the reply; raises UpstreamError."""
+        reply, flight, seat = await self._cache.board(self._ask)
+        self._aboard = flight, seat
+        return reply
+
+    async def __aexit__(self, *_: object) -> None:
+        """Read no more."""
+        if self._aboard is not None:
+            self._cache.leave(self._ask, *self._aboard)
 
 
 def _may_pass(status: int) -> bool:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import msgspec
 
-from askonce.errors import UpstreamBroken, UpstreamError
+from askonce.errors import RequestError, UpstreamBroken, UpstreamError
 from askonce.flow import Forward, GiveUp, Hit
 from askonce.ports import Headers
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Sequence
+    from collections.abc import AsyncIterator, Sequence
 
     from askonce.canonical.answer import Answer
 
@@ -51,7 +50,7 @@ class Flight:
         self.outcome: Hit | Head | GiveUp | None = None
         self.answer: Answer | None = None
         """The whole answer once it is complete and readable."""
-        self.error: UpstreamError | None = None
+        self.error: UpstreamError | RequestError | None = None
         self.done = False
         self._capacity = capacity
         self._pieces: list[Piece] = []
@@ -81,17 +80,18 @@ class Flight:
         """Nobody reads, and the answer is too long to be kept."""
         return self.overflown and not self.readers
 
-    @contextmanager
-    def reading(self) -> Iterator[Seat]:
-        """A seat from the first byte on; while any is taken the call is wanted."""
+    def reading(self) -> Seat:
+        """A seat from the first byte on; while any is taken the call is wanted. Leave it."""
         seat = Seat(self)
         self._seats.add(seat)
-        try:
-            yield seat
-        finally:
-            self._seats.discard(seat)
+        return seat
+
+    def leave(self, seat: Seat) -> None:
+        """Give a seat back."""
+        self._seats.discard(seat)
+        if self._size > self._capacity:
             self._trim()
-            self._wake()
+        self._wake()
 
     def resolve(self, outcome: Hit | Head | GiveUp, *, done: bool) -> None:
         """Tell the outcome, once; `done` when nothing will follow it."""
@@ -112,7 +112,7 @@ class Flight:
         while self.overflown and self._held > self._capacity:
             await self._moved()
 
-    def finish(self, error: UpstreamError | None = None) -> None:
+    def finish(self, error: UpstreamError | RequestError | None = None) -> None:
         """Nothing more will come."""
         self.error = error
         self.done = True
@@ -152,6 +152,8 @@ class Flight:
             self._wake()
 
     def _wake(self) -> None:
+        if not self._waiting:
+            return
         waiting, self._waiting = self._waiting, []
         for future in waiting:
             if not future.done():
@@ -166,10 +168,20 @@ class Flight:
 class Seat:
     """One reader's place in a flight: nothing that it has not read is dropped."""
 
+    __slots__ = ("_flight", "position")
+
     def __init__(self, flight: Flight) -> None:
         """Before the first byte."""
         self.position = 0
         self._flight = flight
+
+    def __enter__(self) -> Self:
+        """Read inside the block."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Give the seat back."""
+        self._flight.leave(self)
 
     @property
     def answer(self) -> Answer | None:

@@ -13,7 +13,8 @@ from askonce.cache.flight import Head
 from askonce.cache.learning import Case, Learning, id_of
 from askonce.cache.pieces import Cutter, Uncut
 from askonce.cache.steps import Skipped, Steps
-from askonce.canonical.answer import facts, read_completion
+from askonce.cache.write_back import WriteBack
+from askonce.canonical.answer import facts, read_with_facts
 from askonce.canonical.entry import Entry
 from askonce.canonical.key import partition_key
 from askonce.errors import AnswerUnusable, EntryUnreadable, UpstreamError
@@ -47,6 +48,8 @@ class Parts(msgspec.Struct, frozen=True):
     sink: Sink
     learning: Learning | None = None
     """Without it the floor and the guards decide about answers by meaning."""
+    writer: WriteBack | None = None
+    """Where the store takes many entries at once."""
 
     def peek(self, key: bytes, plan: Plan) -> Hit | None:
         """The hot exact hit; no I/O."""
@@ -72,7 +75,7 @@ class Leader:
         self._indexable = ask.plan.semantic_ttl > 0
         self._asked_at = Seconds(0)
         self._lost: list[bytes] = []
-        self._kept: tuple[Entry, bytes] | None = None
+        self._kept: Entry | None = None
 
     async def lead(self) -> None:
         """Bring about the flight's outcome; raises UpstreamError when the engine fails."""
@@ -94,14 +97,17 @@ class Leader:
 
     async def write_back(self) -> None:
         """Store what was admitted, forget questions without an answer, learn; raises nothing."""
-        await self._forget_lost()
+        if self._lost:
+            await self._forget_lost()
         if self._kept is not None:
-            await self._store(*self._kept)
+            await self._store(self._kept)
         self._parts.steps.guard("evidence", self._tell)
 
-    async def _store(self, entry: Entry, sealed: bytes) -> None:
-        parts, deadline = self._parts, self._parts.limits.write_deadline
-        await parts.steps.attempt("store_write", deadline, lambda: parts.exact.keep(entry, sealed))
+    async def _store(self, entry: Entry) -> None:
+        parts = self._parts
+        deadline = parts.limits.write_deadline
+        if parts.writer is None:
+            await parts.steps.attempt("store_write", deadline, lambda: parts.exact.keep(entry))
         semantic = parts.semantic
         if semantic is not None and entry.semantic_until:
             item = IndexedText(entry.key, entry.question, entry.semantic_until)
@@ -128,7 +134,7 @@ class Leader:
                 near=finding.near,
                 verdict=finding.verdict,
                 served=self._served,
-                fresh=None if kept is None else kept[0].answer,
+                fresh=None if kept is None else kept.answer,
                 would=self._would,
                 send=self._ask.send,
             )
@@ -136,7 +142,7 @@ class Leader:
 
     async def _forget_lost(self) -> None:
         parts, semantic = self._parts, self._parts.semantic
-        if self._lost and semantic is not None:
+        if semantic is not None:
             deadline = parts.limits.write_deadline
             await parts.steps.attempt(
                 "semantic_write", deadline, lambda: semantic.forget(self._lost)
@@ -152,6 +158,8 @@ class Leader:
         hot = parts.peek(key, state.plan)
         if hot is not None:
             return hot
+        if parts.steps.guard("store", lambda: parts.exact.surely_absent(key)) is True:
+            return state.missed()
         found = await parts.steps.attempt(
             "store", parts.limits.exact_deadline, lambda: parts.exact.find(key)
         )
@@ -234,7 +242,7 @@ class Leader:
         if response.status >= 400:
             self._refused("status")
         else:
-            self._take(lambda: read_completion(body))
+            self._take(lambda: read_with_facts(body))
         head = _head(response, state, body=body, stored=self._kept is not None)
         self._flight.resolve(head, done=True)
 
@@ -256,7 +264,7 @@ class Leader:
         if flight.overflown:
             self._refused("oversize")
         else:
-            self._take(cutter.answer)
+            self._take(lambda: _with_facts(cutter.answer()))
         flight.finish()
 
     async def _relay_chunks(
@@ -274,22 +282,21 @@ class Leader:
             if isinstance(chunks, AsyncGenerator):
                 await chunks.aclose()
 
-    def _take(self, read: Callable[[], Answer]) -> None:
+    def _take(self, read: Callable[[], tuple[Answer, Facts]]) -> None:
         """Read the answer for the flight's other readers, and admit it; raises nothing."""
         self._parts.steps.guard("hot", lambda: self._read(read))
 
-    def _read(self, read: Callable[[], Answer]) -> None:
+    def _read(self, read: Callable[[], tuple[Answer, Facts]]) -> None:
         try:
-            answer = read()
+            answer, answered = read()
         except AnswerUnusable as unusable:
             self._refused(unusable.reason)
             return
         self._flight.answer = answer
         if self._ask.plan.store:
-            self._admit(answer)
+            self._admit(answer, answered)
 
-    def _admit(self, answer: Answer) -> None:
-        answered = facts(answer)
+    def _admit(self, answer: Answer, answered: Facts) -> None:
         reason = refuse(
             answered,
             wants_json=wants_json(self._ask.call.body),
@@ -299,7 +306,10 @@ class Leader:
             self._refused(reason)
             return
         entry = self._entry(answer, answered)
-        self._kept = entry, self._parts.exact.hold(entry)
+        self._parts.exact.hold(entry)
+        writer = self._parts.writer
+        if writer is None or writer.take(entry):
+            self._kept = entry
 
     def _entry(self, answer: Answer, answered: Facts) -> Entry:
         now, ask = self._parts.clock.now(), self._ask
@@ -321,6 +331,10 @@ class Leader:
     def _refused(self, reason: str) -> None:
         if self._ask.plan.store:
             self._parts.sink.emit(AdmissionRefused(reason))
+
+
+def _with_facts(answer: Answer) -> tuple[Answer, Facts]:
+    return answer, facts(answer)
 
 
 def _head(

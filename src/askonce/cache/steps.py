@@ -99,6 +99,10 @@ class Steps:
             _log_fault(part, error)
             return self._skip(part, "error")
 
+    def shed(self, part: Part) -> None:
+        """Count a step that was not even tried, since too many wait for the part."""
+        self._skip(part, "busy")
+
     def _judge(self, part: Part, call: _Call, error: BaseException) -> SkipCause:
         """What an error says of the part: a full queue or a foreign entry is no failure of it."""
         if isinstance(error, EmbedderBusy | TextTooLong):

@@ -59,6 +59,11 @@ class Facts(msgspec.Struct, frozen=True, gc=False):
 
 def read_completion(body: bytes) -> Answer:
     """The answer in a whole (not streamed) completion; raises AnswerUnusable with a reason."""
+    return read_with_facts(body)[0]
+
+
+def read_with_facts(body: bytes) -> tuple[Answer, Facts]:
+    """As `read_completion`, with what admission asks of the answer."""
     try:
         whole, members = _decode(body), _decode_members(body)
     except (ValueError, RecursionError) as error:
@@ -67,7 +72,8 @@ def read_completion(body: bytes) -> Answer:
         raise AnswerUnusable("error_in_answer")
     _check_choices(whole.get("choices"))
     kept = {name: value for name, value in members.items() if name not in _FRESH}
-    return _answer(kept, whole.get("id"), whole.get("usage"))
+    answer = _answer(kept, whole.get("id"), whole.get("usage"))
+    return answer, _facts(whole["choices"], len(answer.rest))
 
 
 def _check_choices(choices: Json) -> None:
@@ -78,6 +84,9 @@ def _check_choices(choices: Json) -> None:
             raise AnswerUnusable("garbage")
         if type(choice.get("finish_reason")) is not str:
             raise AnswerUnusable("incomplete")
+    places = [choice.get("index", at) for at, choice in enumerate(choices)]
+    if any(place in places[:at] for at, place in enumerate(places)):
+        raise AnswerUnusable("contradiction")
 
 
 def _answer(members: Mapping[str, Json], answer_id: Json, usage: Json) -> Answer:
@@ -254,7 +263,10 @@ def _numbered(at: int, call: Json) -> Json:
 
 def facts(answer: Answer) -> Facts:
     """What admission asks of an answer."""
-    choices = _decode(b"{" + answer.rest)["choices"]
+    return _facts(_decode(b"{" + answer.rest)["choices"], len(answer.rest))
+
+
+def _facts(choices: list[dict[str, Json]], size: int) -> Facts:
     messages = [choice["message"] for choice in choices]
     spoken = [_speaks(message) for message in messages]
     calls = [_calls(message) for message in messages]
@@ -265,7 +277,7 @@ def facts(answer: Answer) -> Facts:
         has_tool_calls=any(calls),
         has_empty_choice=not all(map(_either, spoken, calls)),
         bad_tool_json=any(not _is_sound(call) for of_choice in calls for call in of_choice),
-        size=Bytes(len(answer.rest)),
+        size=Bytes(size),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from askonce.canonical.marks import piled_up
 from askonce.canonical.value import Json
 from askonce.errors import RequestError
 
@@ -88,9 +89,11 @@ def _parse(body: bytes) -> Call:
     canonical = _encode(fields)
     if _colons(body) != canonical.count(b":") + (_encode(left_out).count(b":") if left_out else 0):
         raise _duplicate_key()
-    if not canonical.isascii() and not unicodedata.is_normalized("NFC", canonical.decode()):
-        fields = _in_nfc(fields)
-        canonical = _encode(fields)
+    if not canonical.isascii():
+        text = canonical.decode()
+        if not piled_up(text) and not unicodedata.is_normalized("NFC", text):
+            fields = _in_nfc(fields)
+            canonical = _encode(fields)
     options = parsed.get("stream_options")
     wants_usage = options is not None and options.get("include_usage") is True
     streams = parsed.get("stream") is True
@@ -189,6 +192,8 @@ def question_of(call: Call, *, max_temperature: float) -> Question | str:
     text, around = found
     if not text.strip():
         return "no_text"
+    if piled_up(text):
+        return "piled_up_marks"
     frame = {**fields, "messages": [*earlier, {**last, "content": around}]}
     try:
         return Question(text, _encode(frame))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from askonce.cli.flags import make_parser, settings_of
 from askonce.errors import AskOnceError
-from askonce.settings import load_config
+from askonce.settings import load_config, refuse_key_alone
 
 if TYPE_CHECKING:
     import argparse
@@ -43,6 +43,7 @@ def _configured(arguments: argparse.Namespace) -> int:
         case "serve":
             from askonce.cli.serve import serve
 
+            refuse_key_alone(config, os.environ)
             return serve(config)
         case "key":
             from askonce.cli.key import Caller, print_keys

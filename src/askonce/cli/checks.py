@@ -70,10 +70,8 @@ async def check_data_dir(config: Config) -> list[Finding]:
 def _data_dir(config: Config) -> Finding:
     directory = Path(config.server.data_dir)
     try:
-        directory.mkdir(parents=True, exist_ok=True)
-        probe = directory / f".probe-{os.getpid()}"
-        probe.write_bytes(b"x")
-        probe.unlink()
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _probe(directory / f".probe-{os.getpid()}")
     except OSError as reason:
         says = f"{directory} cannot be written: {reason.strerror}"
         return Finding("data", "fail", says, "make it writable, or choose another by --data-dir")
@@ -83,6 +81,17 @@ def _data_dir(config: Config) -> Finding:
         mend = f"free some, or lower exact.disk_bytes (now {config.exact.disk_bytes / 1e9:.1f} GB)"
         return Finding("data", "warn", says, mend)
     return Finding("data", "ok", says)
+
+
+def _probe(path: Path) -> None:
+    """Write a file and remove it, whatever comes of it; raises OSError."""
+    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(descriptor, b"x")
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+        path.unlink()
 
 
 async def check_port(config: Config) -> list[Finding]:

@@ -20,7 +20,7 @@ from askonce.cli.checks import (
     check_versions,
 )
 from askonce.errors import ConfigError
-from askonce.settings import Setting, find_config_file, load_config
+from askonce.settings import Setting, find_config_file, load_config, refuse_key_alone
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -53,9 +53,18 @@ def doctor(
         file = path or find_config_file(environ)
         says = f"read from {file}" if file else "no file; defaults, environment and flags"
         findings.append(Finding("configuration", "ok", says))
+        findings += _lone_key(config, environ)
         findings += asyncio.run(examine(config))
     print(msgspec.json.encode(findings).decode() if as_json else "\n".join(report(findings)))
     return int(any(each.state == "fail" for each in findings))
+
+
+def _lone_key(config: Config, environ: Mapping[str, str]) -> list[Finding]:
+    try:
+        refuse_key_alone(config, environ)
+    except ConfigError as reason:
+        return [Finding("configuration", "fail", str(reason), "name one, or unset the variable")]
+    return []
 
 
 async def examine(config: Config) -> list[Finding]:

@@ -13,7 +13,7 @@ from askonce.cli.engine import embedded_upstream
 from askonce.errors import ConfigError, RequestError
 from askonce.gateway.chat import PATH
 from askonce.gateway.routing import Upstreams
-from askonce.gateway.tenants import partitioner
+from askonce.gateway.tenants import joined, partitioner
 from askonce.settings import server_secret
 from askonce.wiring import open_upstream
 
@@ -54,6 +54,11 @@ def _read(name: str) -> Call:
         raise ConfigError(f"{name} is not a chat completion request: {reason}") from None
 
 
+def _headers_of(caller: Caller) -> list[tuple[bytes, bytes]]:
+    value = caller.authorization.encode()
+    return [(b"authorization", value)] if value else []
+
+
 def _scope(config: Config, call: Call, caller: Caller) -> Scope:
     """The scope that the running gateway would give the same request."""
     configured = config.upstream or (embedded_upstream(config, "http://127.0.0.1/v1"),)
@@ -64,6 +69,6 @@ def _scope(config: Config, call: Call, caller: Caller) -> Scope:
         endpoint=f"{PATH}?",
         upstream=upstream.name,
         revision=upstream.revision,
-        tenant=partitioner(config.tenants, secret)(caller.authorization.encode()),
+        tenant=partitioner(config.tenants, secret)(joined(_headers_of(caller)), b""),
         namespace=caller.namespace,
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import errno
 import os
 import signal
@@ -15,10 +17,15 @@ from uvicorn.supervisors import Multiprocess
 
 from askonce import __version__
 from askonce.cli.engine import with_engine
+from askonce.cli.entries import NoSink
 from askonce.cli.ports import holder_of
+from askonce.clock import SystemClock
 from askonce.errors import ConfigError
-from askonce.settings import hand_over
+from askonce.gateway.protocol import BoundedProtocol
+from askonce.settings import hand_over, make_data_dir, server_secret
+from askonce.stores.urls import open_store
 from askonce.telemetry.figures import sweep_runs
+from askonce.wiring import open_upstream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,12 +44,32 @@ def serve(config: Config) -> int:
     with listen(config.server.host, config.server.port) as sock:
         server = msgspec.structs.replace(config.server, port=sock.getsockname()[1])
         config = msgspec.structs.replace(config, server=server)
-        sweep_runs(Path(server.data_dir))
+        asyncio.run(try_settings(config))
+        with contextlib.suppress(OSError):
+            sweep_runs(Path(server.data_dir))
         for each in (signal.SIGTERM, signal.SIGINT):
             signal.signal(each, _leave)
         with with_engine(config) as complete:
             print("\n".join(banner(complete)), flush=True)
             return _run(complete, sock)
+
+
+async def try_settings(config: Config) -> None:
+    """Find what would stop every worker at its start; raises ConfigError."""
+    data_dir = Path(config.server.data_dir)
+    make_data_dir(data_dir)
+    if not config.tenants.secret:
+        server_secret(data_dir)
+    for each in config.upstream:
+        await open_upstream(each).close()
+    store = open_store(
+        config.exact.store,
+        clock=SystemClock(),
+        sink=NoSink(),
+        max_bytes=config.exact.disk_bytes,
+        data_dir=data_dir,
+    )
+    await store.close()
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -71,7 +98,7 @@ def _run(config: Config, sock: socket.socket) -> int:
         port=config.server.port,
         workers=config.server.workers,
         loop="uvloop",
-        http="httptools",
+        http=BoundedProtocol,
         ws="none",
         lifespan="on",
         proxy_headers=False,
@@ -85,7 +112,12 @@ def _run(config: Config, sock: socket.socket) -> int:
         Multiprocess(settings, sockets=[sock]).run()
         return 0
     server = uvicorn.Server(settings)
-    server.run(sockets=[sock])
+    try:
+        server.run(sockets=[sock])
+    except SystemExit as ended:
+        if server.started:
+            raise
+        return int(bool(ended.code))
     return 0 if server.started else 1
 
 

@@ -20,7 +20,10 @@ _log = logging.getLogger(__name__)
 
 
 class Gateway:
-    """Hands each request to its handler: by method and path, else under `/v1/` to the rest's."""
+    """Hands each request to its handler: by method and path, else under `/v1/` to the rest's.
+
+    A path with an escape is none of the routes': an upstream may read it in another way.
+    """
 
     def __init__(
         self,
@@ -65,12 +68,13 @@ class Gateway:
 
     def _handler_of(self, scope: Scope) -> Handler:
         method, path = scope["method"], scope["path"]
+        raw: bytes = scope.get("raw_path") or path.encode()
         handler = self._routes.get((method, path))
-        if handler is not None:
+        if handler is not None and b"%" not in raw:
             return handler
-        if path.startswith("/v1/"):
+        if raw.startswith(b"/v1/"):
             return self._rest
-        if path not in self._paths:
+        if path not in self._paths or b"%" in raw:
             raise RequestError(f"there is no {path}", status=404, code="unknown_path")
         if method == "HEAD" and (handler := self._routes.get(("GET", path))) is not None:
             return handler
@@ -114,7 +118,8 @@ class _Reply:
 async def _fail(scope: Scope, reply: _Reply, error: RequestError) -> None:
     """Tell the error, or leave a begun response without its end: the server then breaks it."""
     if not reply.started:
-        await send_json(reply, error.status, error_body(error, scope))
+        last = [(b"connection", b"close")] if error.status == 408 else []
+        await send_json(reply, error.status, error_body(error, scope), headers=last)
 
 
 async def _refuse_websocket(scope: Scope, receive: Receive, send: Send) -> None:

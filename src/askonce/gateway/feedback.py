@@ -47,7 +47,7 @@ class FeedbackRoute:
             word = _decode(body)
         except msgspec.MsgspecError:
             raise RequestError("send request_id, and right or wrong as verdict") from None
-        tenant = self._read_envelope(http["headers"]).tenant
+        tenant = self._read_envelope(http["headers"]).partition
         agreement: Literal["same", "different"] = "same" if word.verdict == "right" else "different"
         try:
             known = await self._learning.hear(word.request_id, agreement, tenant)

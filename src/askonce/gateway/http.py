@@ -10,6 +10,7 @@ from askonce.errors import AskOnceError, RequestError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
+    from askonce.deadline import Deadlines
     from askonce.ports import Headers
 
 Message = MutableMapping[str, Any]
@@ -44,6 +45,11 @@ def header(headers: Headers, name: bytes) -> bytes:
         if candidate == name:
             return value
     return b""
+
+
+def is_encoded(headers: Headers) -> bool:
+    """Whether the body is compressed, so that nobody here can read it."""
+    return header(headers, b"content-encoding").lower() not in {b"", b"identity"}
 
 
 def declared_length(headers: Headers) -> int | None:
@@ -81,6 +87,31 @@ def _dropped(
     return always.union((token.strip() for token in named.split(b",")), without)
 
 
+class PacedReceive:
+    """Receives, and raises RequestError (408) when the next piece of the body is late."""
+
+    __slots__ = ("_deadlines", "_more", "_receive")
+
+    def __init__(self, receive: Receive, deadlines: Deadlines) -> None:
+        self._receive = receive
+        self._deadlines = deadlines
+        self._more = True
+
+    async def __call__(self) -> Message:
+        """The next message; what comes after the body may take its time."""
+        if not self._more:
+            return await self._receive()
+        try:
+            with self._deadlines.span():
+                message = await self._receive()
+        except TimeoutError:
+            raise RequestError(
+                "the request body came too slowly", status=408, code="body_timeout"
+            ) from None
+        self._more = message.get("more_body", False)
+        return message
+
+
 class BodyStream:
     """Pieces of the request body as they arrive; raises ClientGone when they stop half-way."""
 
@@ -112,10 +143,25 @@ async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
     """The whole request body; raises RequestError (413) past the limit, ClientGone."""
     if (declared_length(scope["headers"]) or 0) > limit:
         raise too_large(limit)
-    body, whole = await read_ahead(receive, limit)
+    message = await receive()
+    if message["type"] == "http.request" and not message.get("more_body", False):
+        body = bytes(message.get("body", b""))
+        whole = len(body) <= limit
+    else:
+        body, whole = await read_ahead(_again(message, receive), limit)
     if not whole:
         raise too_large(limit)
     return body
+
+
+def _again(first: Message, receive: Receive) -> Receive:
+    """Receive as if the first message had not come yet."""
+    left = [first]
+
+    async def replay() -> Message:
+        return left.pop() if left else await receive()
+
+    return replay
 
 
 async def read_ahead(receive: Receive, limit: int) -> tuple[bytes, bool]:

@@ -14,6 +14,7 @@ import msgspec
 
 from askonce.cache.upkeep import follow_epoch, tell_sizes
 from askonce.clock import SystemClock
+from askonce.deadline import Deadlines
 from askonce.errors import CacheFault, RequestError
 from askonce.flow import Lives
 from askonce.gateway.app import Gateway
@@ -22,10 +23,11 @@ from askonce.gateway.chat import ChatRoute, ChatSettings
 from askonce.gateway.envelope import envelope_reader
 from askonce.gateway.feedback import PATH as FEEDBACK_PATH
 from askonce.gateway.feedback import FeedbackRoute
-from askonce.gateway.http import send_json, send_response
+from askonce.gateway.http import PacedReceive, is_encoded, send_json, send_response
 from askonce.gateway.passthrough import Passthrough
 from askonce.gateway.routing import Upstreams
 from askonce.gateway.tenants import partitioner
+from askonce.orphan import worker_dies_with_server
 from askonce.ports import SupportsEpoch
 from askonce.settings.files import server_secret
 from askonce.settings.load import take_over
@@ -77,6 +79,7 @@ class Service:
         self._chat: Handler = _not_started
         self._passthrough: Handler = _not_started
         self._feedback: Handler = _not_started
+        self._slow_bodies = Deadlines(config.server.body_timeout)
         self._tasks: list[asyncio.Task[None]] = []
 
     def gateway(self) -> Gateway:
@@ -122,7 +125,7 @@ class Service:
         config, clock, sink = self._config, self._clock, self._sink
         upstreams = Upstreams(parts.upstreams)
         partition = partitioner(config.tenants, secret)
-        read_envelope = envelope_reader(config.controls, partition, config.exact.key_headers)
+        read_envelope = envelope_reader(config.controls, partition, config.exact.ignored_headers)
         self._built = built = await build_cache(
             config, parts, secret=secret, clock=clock, sink=sink
         )
@@ -154,8 +157,9 @@ class Service:
             await self._parts.close()
 
     async def chat(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """`POST /v1/chat/completions`."""
-        await self._chat(scope, receive, send)
+        """`POST /v1/chat/completions`; a compressed request passes through."""
+        serve = self._passthrough if is_encoded(scope["headers"]) else self._chat
+        await serve(scope, PacedReceive(receive, self._slow_bodies), send)
 
     async def feedback(self, scope: Scope, receive: Receive, send: Send) -> None:
         """`POST /askonce/feedback`."""
@@ -163,7 +167,7 @@ class Service:
 
     async def passthrough(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Every other path under `/v1/`."""
-        await self._passthrough(scope, receive, send)
+        await self._passthrough(scope, PacedReceive(receive, self._slow_bodies), send)
 
     async def healthz(self, _scope: Scope, _receive: Receive, send: Send) -> None:
         """The process lives; says nothing about its parts."""
@@ -187,6 +191,7 @@ class Service:
 
 def from_environment() -> Gateway:
     """The application of one server process, configured by what its parent handed over."""
+    worker_dies_with_server()
     gateway = Service(take_over(os.environ)).gateway()
     _calm_collector()
     return gateway

@@ -1,7 +1,13 @@
 """From what the operator wrote to one `Config`: defaults < TOML file < environment < flags."""
 
-from askonce.settings.files import data_dir, find_config_file, server_secret
-from askonce.settings.load import HANDED_OVER, hand_over, load_config, take_over
+from askonce.settings.files import data_dir, find_config_file, make_data_dir, server_secret
+from askonce.settings.load import (
+    HANDED_OVER,
+    hand_over,
+    load_config,
+    refuse_key_alone,
+    take_over,
+)
 from askonce.settings.parse import Setting, build, from_environ, from_table
 
 __all__ = [
@@ -14,6 +20,8 @@ __all__ = [
     "from_table",
     "hand_over",
     "load_config",
+    "make_data_dir",
+    "refuse_key_alone",
     "server_secret",
     "take_over",
 ]

@@ -50,12 +50,22 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} is not valid TOML: {reason}") from None
 
 
+def make_data_dir(directory: Path) -> None:
+    """Make it, for its owner alone, where it is missing; raises ConfigError when it is no use."""
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as reason:
+        raise ConfigError(f"{directory} cannot be used: {reason.strerror}") from None
+    if not os.access(directory, os.R_OK | os.W_OK | os.X_OK):
+        raise ConfigError(f"{directory} cannot be written: choose another by --data-dir")
+
+
 def server_secret(directory: Path) -> bytes:
     """The secret kept in a data directory, made on first use; the same for all processes."""
     path = directory / "secret"
     try:
         if not path.exists():
-            directory.mkdir(parents=True, exist_ok=True)
+            make_data_dir(directory)
             _create_once(path, secrets.token_bytes(SECRET_LENGTH).hex())
         secret = bytes.fromhex(path.read_text("ascii").strip())
     except OSError as reason:

@@ -10,7 +10,7 @@ import msgspec
 from askonce.config import Config
 from askonce.errors import ConfigError
 from askonce.settings.files import data_dir, find_config_file, read_toml
-from askonce.settings.parse import Setting, build, from_environ, from_table
+from askonce.settings.parse import SHORT_KEY, Setting, build, from_environ, from_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -30,6 +30,14 @@ def load_config(
     directory = Path(chosen).expanduser().absolute() if chosen else data_dir(environ)
     server = msgspec.structs.replace(config.server, data_dir=str(directory))
     return msgspec.structs.replace(config, server=server)
+
+
+def refuse_key_alone(config: Config, environ: Mapping[str, str]) -> None:
+    """Before serving: a key for an upstream that nobody names is a mistake; raises ConfigError."""
+    if environ.get(SHORT_KEY) and not config.upstream:
+        raise ConfigError(
+            f"{SHORT_KEY} is set, but no upstream: name one by --upstream or ASKONCE_UPSTREAM_URL"
+        )
 
 
 def hand_over(config: Config) -> dict[str, str]:

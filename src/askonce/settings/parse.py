@@ -16,6 +16,8 @@ from askonce.settings.schema import SECTIONS, UPSTREAM, Key
 
 PREFIX = "ASKONCE_"
 NOT_SETTINGS = frozenset({"CONFIG", "HANDED_OVER"})
+SHORT_KEY = f"{PREFIX}UPSTREAM_API_KEY"
+"""Belongs to whatever single upstream is named elsewhere; without one it says nothing."""
 SHORT: Mapping[str, Path] = {
     "UPSTREAM_URL": (UPSTREAM, 0, "url"),
     "UPSTREAM_API_KEY": (UPSTREAM, 0, "api_key"),
@@ -68,21 +70,27 @@ def build(settings: Iterable[Setting]) -> Config:
     """Make the tree, later settings winning; raises ConfigError in plain words."""
     sections: dict[str, dict[str, object]] = {name: {} for name in SECTIONS}
     upstreams: dict[int, dict[str, object]] = {}
+    sources: dict[int, str] = {}
     for setting in _in_force(list(settings)):
         key = _key(setting)
         section, index = str(setting.path[0]), setting.path[1]
         keys = upstreams.setdefault(index, {}) if isinstance(index, int) else sections[section]
         keys[key.name] = _checked(setting, key)
-    chosen = tuple(_upstream(index, upstreams[index]) for index in sorted(upstreams))
+        if isinstance(index, int) and (key.name == "url" or index not in sources):
+            sources[index] = setting.source
+    chosen = tuple(_upstream(sources[at], at, upstreams[at]) for at in sorted(upstreams))
     return msgspec.convert({**sections, UPSTREAM: chosen}, Config)
 
 
 def _in_force(settings: Sequence[Setting]) -> Iterator[Setting]:
     """Drop what a lone upstream makes void: a credential must not go to another's address."""
     last = max((at for at, each in enumerate(settings) if each.alone), default=-1)
+    named = any(each.path[:2] == (UPSTREAM, 0) and each.source != SHORT_KEY for each in settings)
     for at, each in enumerate(settings):
-        short_key = each.source == f"{PREFIX}UPSTREAM_API_KEY"
-        if at >= last or short_key or not each.path or each.path[0] != UPSTREAM:
+        if each.source == SHORT_KEY:
+            if named:
+                yield each
+        elif at >= last or not each.path or each.path[0] != UPSTREAM:
             yield each
 
 
@@ -131,12 +139,16 @@ def _checked(setting: Setting, key: Key) -> object:
     return checked
 
 
-def _upstream(index: int, keys: Mapping[str, object]) -> UpstreamConfig:
-    name = f"upstream {index + 1}"
+def _upstream(source: str, index: int, keys: Mapping[str, object]) -> UpstreamConfig:
+    name = f"{source}: upstream {index + 1}"
     if not keys.get("url"):
         raise ConfigError(f"{name} has no url")
-    url = urlsplit(str(keys["url"]))
-    if url.scheme not in {"http", "https"} or not url.hostname:
+    try:
+        url = urlsplit(str(keys["url"]))
+        sound = url.scheme in {"http", "https"} and bool(url.hostname) and url.port != 0
+    except ValueError:
+        sound = False
+    if not sound:
         raise ConfigError(f"{name}: the url must look like https://host/v1, with http or https")
     if url.username or url.password or url.query or url.fragment:
         raise ConfigError(f"{name}: the url must be plain; put a credential into api_key")

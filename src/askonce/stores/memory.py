@@ -64,6 +64,10 @@ class MemoryStore:
         self._kept.move_to_end(key)
         return kept.value
 
+    def surely_absent(self, key: bytes) -> bool:
+        """See `SupportsAbsence`; exact."""
+        return not self._closed and key not in self._kept
+
     async def put(
         self, key: bytes, value: bytes, *, ttl: Seconds, tags: Sequence[str] = ()
     ) -> None:

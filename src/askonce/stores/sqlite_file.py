@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from askonce.errors import StoreError
+from askonce.stores.sqlite_keys import path_beside, retire
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -149,6 +150,7 @@ class StoreFile:
         try:
             with self._alone():
                 if identity is not None and self.identity() == identity:
+                    retire(path_beside(self.path))
                     self.path.unlink(missing_ok=True)
                     self._drop_logs()
         except OSError as error:
@@ -243,6 +245,7 @@ class StoreFile:
         """
         earlier = sorted(self.path.parent.glob(f"{self.path.name}.{why}-*"))
         number = max((_number_of(path) for path in earlier), default=0) + 1
+        retire(path_beside(self.path))
         self.path.rename(self.path.with_name(f"{self.path.name}.{why}-{number}"))
         self._drop_logs()
         for path in earlier:
@@ -269,14 +272,15 @@ class Session:
         """Open nothing yet."""
         self._file = file
         self._connection: sqlite3.Connection | None = None
-        self._identity: Identity | None = None
+        self.identity: Identity | None = None
+        """The file that was opened last."""
 
     def connection(self) -> sqlite3.Connection:
         """The connection to the file that the path leads to now; raises StoreError."""
-        if self._connection is not None and self._file.identity() == self._identity:
+        if self._connection is not None and self._file.identity() == self.identity:
             return self._connection
         self.close()
-        self._connection, self._identity = self._file.open()
+        self._connection, self.identity = self._file.open()
         return self._connection
 
     def close(self) -> None:
@@ -289,14 +293,14 @@ class Session:
     def start_anew(self) -> None:
         """Give the file up, and with it the room that it takes."""
         self.close()
-        self._file.drop(self._identity)
+        self._file.drop(self.identity)
 
     def fault(self, error: sqlite3.Error | Broken) -> StoreError:
         """Do what the error asks for (wait, reopen, start anew) and give what to raise for it."""
         code = sqlite3.SQLITE_CORRUPT if isinstance(error, Broken) else primary_code(error)
         if code in _BROKEN:
             self.close()
-            self._file.retire(self._identity)
+            self._file.retire(self.identity)
         elif code not in _PASSING:
             self.close()
         return StoreError(f"{self._file.path}: {error}")

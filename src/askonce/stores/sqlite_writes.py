@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from askonce.events import Event, Part
     from askonce.ports import Clock
     from askonce.stores.sqlite_file import Session
+    from askonce.stores.sqlite_keys import KeyRecord
 
 T = TypeVar("T")
 
@@ -44,6 +45,9 @@ SLACK_PAGES = 512
 """Free pages that the file keeps for coming entries before it shrinks."""
 
 
+_INSERT = "INSERT INTO entry (key, size, cost, expires, checksum, value) VALUES (?, ?, ?, ?, ?, ?)"
+
+
 def checksum(key: bytes, value: bytes) -> int:
     """Binds a value to its key: SQLite does not notice bytes that rot inside a page."""
     return zlib.crc32(value, zlib.crc32(key))
@@ -52,13 +56,13 @@ def checksum(key: bytes, value: bytes) -> int:
 def put(
     connection: sqlite3.Connection, key: bytes, value: bytes, expires: float, tags: Sequence[bytes]
 ) -> None:
-    """Replace the entry."""
-    forget(connection, key)
-    cost = cost_of(value, tags)
-    cursor = connection.execute(
-        "INSERT INTO entry (key, size, cost, expires, checksum, value) VALUES (?, ?, ?, ?, ?, ?)",
-        (key, len(value), cost, expires, checksum(key, value), value),
-    )
+    """Replace the entry; only one that is in the way is looked for, since that is rare."""
+    row = (key, len(value), cost_of(value, tags), expires, checksum(key, value), value)
+    try:
+        cursor = connection.execute(_INSERT, row)
+    except sqlite3.IntegrityError:
+        forget(connection, key)
+        cursor = connection.execute(_INSERT, row)
     for tag in tags:
         connection.execute("INSERT OR IGNORE INTO tag VALUES (?, ?)", (tag, cursor.lastrowid))
 
@@ -133,12 +137,14 @@ class Writes:
         *,
         clock: Clock,
         bounds: Bounds,
+        keys: KeyRecord | None = None,
         report: Callable[[Sequence[Event]], None],
         part: Part = "store",
     ) -> None:
         """report: called in this thread after a commit, with what happened in it."""
         self._part = part
         self._session = session
+        self._keys = keys
         self._clock = clock
         self._bounds = bounds
         self._report = report
@@ -177,6 +183,11 @@ class Writes:
         connection.execute("BEGIN IMMEDIATE")
         self._cost_before = _held(connection)[2]
         self._begun = connection
+        try:
+            if self._keys is not None:
+                self._keys.begin(connection, self._session.identity)
+        except OSError as error:
+            raise StoreError(f"the map of keys: {error}") from error
         return connection
 
     def _keep(self, connection: sqlite3.Connection) -> None:

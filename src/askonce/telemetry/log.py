@@ -20,6 +20,8 @@ class LogSink:
     def emit(self, event: Event) -> None:
         """Log what an operator wants to see at once; other events are for metrics."""
         if isinstance(event, Served):
+            if not access.isEnabledFor(logging.INFO):
+                return
             access.info(
                 "tier=%s outcome=%s streamed=%s latency_ms=%.2f ttft_ms=%.2f",
                 event.tier,

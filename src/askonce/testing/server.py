@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 
 @asynccontextmanager
-async def serving(app: Any) -> AsyncIterator[int]:  # noqa: ANN401 - ASGI has no one type
-    """Serve with uvicorn's protocol on a free loopback port, lifespan included; yields the port.
+async def serving(
+    app: Any,  # noqa: ANN401 - ASGI has no one type
+    *,
+    http: type[asyncio.Protocol] | Literal["httptools"] = "httptools",
+) -> AsyncIterator[int]:
+    """Serve with uvicorn's protocol, or another, on a free loopback port, lifespan included; yields the port.
 
     On leaving, whatever request is still at work is cancelled.
     """
@@ -21,7 +25,7 @@ async def serving(app: Any) -> AsyncIterator[int]:  # noqa: ANN401 - ASGI has no
     from uvicorn.server import ServerState
 
     config = uvicorn.Config(
-        app, log_config=None, access_log=False, lifespan="on", http="httptools", ws="none"
+        app, log_config=None, access_log=False, lifespan="on", http=http, ws="none"
     )
     config.load()
     state, lifespan = ServerState(), LifespanOn(config)

@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING
 
 from askonce.canonical.entry import Entry, seal, unseal
 from askonce.events import Evicted
+from askonce.ports import Put, SupportsAbsence, SupportsPutMany
 from askonce.units import Seconds
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from askonce.ports import Clock, HotCache, Sink, Store
 
 
@@ -21,6 +24,16 @@ class ExactTier:
         self._hot = hot
         self._clock = clock
         self._sink = sink
+        self._absent = store.surely_absent if isinstance(store, SupportsAbsence) else _perhaps_there
+
+    @property
+    def takes_many(self) -> bool:
+        """Whether `keep_many` costs less than as many `keep`."""
+        return isinstance(self._store, SupportsPutMany)
+
+    def surely_absent(self, key: bytes) -> bool:
+        """Whether `find` would find nothing; no I/O."""
+        return self._absent(key)
 
     def peek(self, key: bytes) -> Entry | None:
         """The hot copy, if there is one; no I/O."""
@@ -35,16 +48,27 @@ class ExactTier:
         self._warm(entry, len(sealed))
         return entry
 
-    def hold(self, entry: Entry) -> bytes:
-        """Make the entry hot at once; returns its sealed form for `keep`."""
-        sealed = seal(entry)
-        self._warm(entry, len(sealed))
-        return sealed
+    def hold(self, entry: Entry) -> None:
+        """Make the entry hot at once."""
+        # Sealed, an entry is about as long as its answer and its question.
+        self._warm(entry, len(entry.answer.rest) + len(entry.question) + _SEAL)
 
-    async def keep(self, entry: Entry, sealed: bytes) -> None:
+    async def keep(self, entry: Entry) -> None:
         """Store the entry for the longer of its two lives; raises StoreError."""
         ttl = Seconds(_end(entry) - self._clock.now())
-        await self._store.put(entry.key, sealed, ttl=ttl, tags=entry.tags)
+        await self._store.put(entry.key, seal(entry), ttl=ttl, tags=entry.tags)
+
+    async def keep_many(self, entries: Iterable[Entry]) -> None:
+        """Store all or none; only where `takes_many`; raises StoreError."""
+        store, now = self._store, self._clock.now()
+        if isinstance(store, SupportsPutMany):
+            await store.put_many(
+                [
+                    Put(entry.key, seal(entry), Seconds(_end(entry) - now), entry.tags)
+                    for entry in entries
+                    if _end(entry) > now
+                ]
+            )
 
     async def forget(self, key: bytes) -> bool:
         """Remove one entry; returns whether a live one was there; raises StoreError."""
@@ -60,6 +84,14 @@ class ExactTier:
         left = self._hot.put(entry.key, entry, size + 512, _end(entry))
         if left:
             self._sink.emit(Evicted("hot", "capacity", left))
+
+
+_SEAL = 256
+"""Bytes of a sealed entry besides answer and question, about."""
+
+
+def _perhaps_there(_key: bytes) -> bool:
+    return False
 
 
 def _end(entry: Entry) -> float:

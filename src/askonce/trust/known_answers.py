@@ -31,7 +31,9 @@ class KnownAnswers:
 
     def place(self, question: bytes, near: Sequence[bytes], same: Sequence[bool | None]) -> None:
         """Take the judge's verdicts on a fresh answer beside those of its neighbours."""
-        labelled = [(one, label) for one, label in zip(near, same, strict=True) if label is not None]
+        labelled = [
+            (one, label) for one, label in zip(near, same, strict=True) if label is not None
+        ]
         ids = [self._id(one) for one, _ in labelled]
         self._keep(question, self._answers.place(ids, [label for _, label in labelled]))
 

@@ -10,7 +10,6 @@ import argparse
 import asyncio
 import collections
 import contextlib
-import ctypes
 import importlib.util
 import os
 import signal
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from askonce.errors import ConfigError, MissingExtra, UpstreamUnreachable
+from askonce.orphan import die_with_parent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -64,8 +64,9 @@ def embedded_command(config: EngineConfig) -> list[str]:
     """The command line of the model's process; raises MissingExtra or ConfigError."""
     if importlib.util.find_spec("xllamacpp") is None:
         raise MissingExtra("xllamacpp", "engine")
-    sizes = ["--threads", str(config.threads), "--context", str(config.context)]
-    return [sys.executable, "-m", __name__, "--model", str(model_path(config)), *sizes]
+    sizes = {"threads": config.threads, "context": config.context, "max-tokens": config.max_tokens}
+    flags = [part for name, size in sizes.items() for part in (f"--{name}", str(size))]
+    return [sys.executable, "-m", __name__, "--model", str(model_path(config)), *flags]
 
 
 class EmbeddedEngine:
@@ -187,13 +188,6 @@ def ending(code: int) -> str:
     return f"exit {code}" if code >= 0 else signal.Signals(-code).name
 
 
-def die_with_parent() -> None:
-    """Have Linux kill this process when the one that made it ends."""
-    if sys.platform == "linux":
-        pr_set_pdeathsig = 1
-        ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
-
-
 def serve(arguments: argparse.Namespace) -> object:
     """Load the model and listen; the result is the server, which lives as long as it is held."""
     import xllamacpp
@@ -208,6 +202,7 @@ def serve(arguments: argparse.Namespace) -> object:
     params.hostnames = ["127.0.0.1"]
     params.port = arguments.port
     params.n_ctx = arguments.context
+    params.n_predict = arguments.max_tokens
     params.n_parallel = SLOTS
     params.kv_unified = True
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = arguments.threads
@@ -227,6 +222,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--context", type=int, default=4096)
+    parser.add_argument("--max-tokens", type=int, default=512)
     die_with_parent()
     _server = serve(parser.parse_args(argv))
     sys.stdin.buffer.read()

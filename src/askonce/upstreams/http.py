@@ -19,6 +19,7 @@ from askonce.errors import (
     UpstreamTimeout,
     UpstreamUnreachable,
 )
+from askonce.upstreams.exchange import Begun, Dropped, Exchange
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -38,15 +39,9 @@ _OWN_HEADERS = frozenset({"User-Agent", "Accept", "Accept-Encoding", "Content-Ty
 _KEEPALIVE = 30.0
 _DNS_TTL = 30
 _MAX_HEADER = 64 * 1024
-
-
-class _Dropped(aiohttp.ClientError):
-    """The server closed the connection before it answered anything."""
-
-    def __init__(self, *, stale: bool) -> None:
-        super().__init__("connection dropped")
-        self.stale = stale
-        """It was a kept connection, so it may have been closed before the request came."""
+_STATUSES = range(200, 600)
+_CREDENTIALS = {b"authorization", b"x-api-key", b"api-key", b"cookie"}
+"""All that a caller may show who it is by: none goes to an upstream that has a key of its own."""
 
 
 class _Response(aiohttp.ClientResponse):
@@ -61,9 +56,9 @@ class _Response(aiohttp.ClientResponse):
             await super().start(connection)
         except aiohttp.ServerDisconnectedError as exc:
             unanswered = isinstance(exc.message, str)
-            raise _Dropped(stale=reused and unanswered) from exc
+            raise Dropped(stale=reused and unanswered) from exc
         except aiohttp.ClientOSError as exc:
-            raise _Dropped(stale=reused) from exc
+            raise Dropped(stale=reused) from exc
         if not reused and protocol is not None:
             self.used.add(protocol)
         return self
@@ -93,22 +88,29 @@ class HttpUpstream:
         self.ask_usage = config.ask_usage
         self._config = config
         self._bearer = _checked_key(config.api_key)
-        self._replaced = {b"host"} | ({b"authorization", b"x-api-key"} if self._bearer else set())
+        self._replaced = {b"host"} | (_CREDENTIALS if self._bearer else set())
         self._replaced_whole = self._replaced | {b"content-length"}
+        self._path = URL(self._base).raw_path.removesuffix("/")
         self._kept: aiohttp.ClientSession | None = None
+        self._exchange: Exchange | None = None
         self._fresh: aiohttp.ClientSession | None = None
         self._closed = False
 
     async def send(self, request: UpstreamRequest) -> HttpResponse:
-        """Send and wait for status and headers; a stale connection is replaced once."""
+        """Send and wait for status and headers; a stale connection is replaced once.
+
+        Raises UpstreamError, also for a status that ends no exchange, and RequestError.
+        """
         if self._closed:
             raise UpstreamUnreachable(f"upstream {self.name} is closed")
         try:
-            response = await self._ask(request)
+            begun = await self._ask(request)
         except _BROKEN as exc:
             raise self._mapped(exc) from exc
-        self._arm_idle_timeout(response)
-        return HttpResponse(response, self.name)
+        if begun.status not in _STATUSES:
+            begun.close()
+            raise UpstreamBroken(f"upstream {self.name} answered with status {begun.status}")
+        return HttpResponse(begun, self.name)
 
     async def close(self) -> None:
         """Drop all connections."""
@@ -117,19 +119,44 @@ class HttpUpstream:
             if session is not None:
                 await session.close()
 
-    async def _ask(self, request: UpstreamRequest) -> aiohttp.ClientResponse:
+    async def _ask(self, request: UpstreamRequest) -> Begun:
         if self._kept is None:
             self._kept = self._session(force_close=False)
+        body = request.body
         try:
+            if request.method == "POST" and isinstance(body, bytes) and 0 < len(body) <= _ONE_WRITE:
+                return await self._post(self._kept, request, body)
             return await self._request(self._kept, request)
-        except _Dropped as exc:
-            if not exc.stale or not isinstance(request.body, bytes):
+        except Dropped as exc:
+            if not exc.stale or not isinstance(body, bytes):
                 raise
         if self._fresh is None:
             self._fresh = self._session(force_close=True)
         return await self._request(self._fresh, request)
 
-    async def _request(
+    async def _post(
+        self, session: aiohttp.ClientSession, request: UpstreamRequest, body: bytes
+    ) -> Begun:
+        if self._exchange is None:
+            assert session.connector is not None  # noqa: S101 - not closed
+            self._exchange = Exchange(
+                URL(self._base, encoded=True),
+                session.connector,
+                connect=self._config.first_byte_timeout,
+                sock_connect=self._config.connect_timeout,
+                sock_read=self._config.first_byte_timeout,
+                idle=self._config.idle_timeout,
+                max_header=_MAX_HEADER,
+            )
+        target = self._path + request.path[3:]
+        return await self._exchange.post(target, self._outgoing(request), body)
+
+    async def _request(self, session: aiohttp.ClientSession, request: UpstreamRequest) -> Begun:
+        response = await self._begin(session, request)
+        self._arm_idle_timeout(response)
+        return Begun(response.status, response.raw_headers, response.content, response.close)
+
+    async def _begin(
         self, session: aiohttp.ClientSession, request: UpstreamRequest
     ) -> aiohttp.ClientResponse:
         body = request.body
@@ -207,28 +234,28 @@ class HttpUpstream:
 class HttpResponse:
     """An answer that has begun."""
 
-    __slots__ = ("_name", "_response", "headers", "status")
+    __slots__ = ("_begun", "_name", "headers", "status")
 
-    def __init__(self, response: aiohttp.ClientResponse, name: str) -> None:
-        self._response = response
+    def __init__(self, begun: Begun, name: str) -> None:
+        self._begun = begun
         self._name = name
-        self.status: int = response.status
-        self.headers: Headers = [(n.lower(), v) for n, v in response.raw_headers]
+        self.status = begun.status
+        self.headers: Headers = [(n.lower(), v) for n, v in begun.raw_headers]
 
     def chunks(self) -> AsyncIterator[bytes]:
         """Body bytes as they arrive."""
-        return _Chunks(self._response.content.readany, self._name)
+        return _Chunks(self._begun.content.readany, self._name)
 
     async def read(self) -> bytes:
         """The whole body."""
         try:
-            return await self._response.read()
+            return await self._begun.content.read()
         except _BROKEN as exc:
             raise UpstreamBroken(f"the answer of {self._name} broke off") from exc
 
     async def close(self) -> None:
         """Drop the connection unless the body was read whole."""
-        self._response.close()
+        self._begun.close()
 
 
 class _Chunks:
@@ -291,7 +318,10 @@ def _place(base: str) -> str:
 
 
 def _checked_base(url: str) -> str:
-    parsed = URL(url)
+    try:
+        parsed = URL(url)
+    except ValueError:
+        raise ConfigError(f"upstream url {url!r} is not http(s)://host[:port]/v1") from None
     if parsed.scheme not in {"http", "https"} or not parsed.host:
         raise ConfigError(f"upstream url {url!r} is not http(s)://host[:port]/v1")
     if parsed.user or parsed.password:

@@ -229,7 +229,7 @@ class Follower:
         return self._rows
 
     def _open(self) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._inode = _inode(self._path)
         self._rows = Rows(self._path, embedder=self._embedder, dim=self._dim)
         self._inode = _inode(self._path)

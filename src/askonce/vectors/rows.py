@@ -6,10 +6,11 @@ last of each misses nothing.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import struct
 import zlib
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -97,6 +98,7 @@ class Rows:
     def __init__(self, path: Path, *, embedder: str, dim: int) -> None:
         """Open or create the file; raises Unusable."""
         self._dim = dim
+        _make_private(path)
         self._db = sqlite3.connect(
             path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
         )
@@ -294,6 +296,12 @@ class Rows:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
             raise
+
+
+def _make_private(path: Path) -> None:
+    """Make the file for its owner alone; its logs take the same mode from it."""
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
 
 
 def _item(key: bytes, text: bytes, tokens: bytes, expires_at: float) -> IndexedText:

@@ -247,7 +247,7 @@ def _effort(config: Config) -> Effort:
 
 
 def _judge(config: Config, parts: Parts, clock: Clock) -> Judge:
-    rules = RulesJudge(parts.embedder)
+    rules = RulesJudge()
     model = config.trust.judge_model
     if not model:
         return rules

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 from tests.gateway.house import AUTH, CHAT, body_of, open_house
 
@@ -86,6 +88,33 @@ async def test_a_body_that_is_too_large(tmp_path: Path, framing: str) -> None:
         assert answer.json["error"]["code"] == "body_too_large"
         assert not house.asked
         await unharmed(house)
+
+
+async def test_a_compressed_body_passes_through(tmp_path: Path) -> None:
+    """What cannot be read here is the engine's to read, uncached; `identity` is no compression."""
+    async with open_house(tmp_path) as house:
+        body = msgspec.json.encode(body_of())
+        for _ in range(2):
+            answer = await house.send(
+                "POST", CHAT, gzip.compress(body, mtime=0), AUTH, "content-encoding: gzip"
+            )
+            assert (answer.status, "x-cache" in answer.headers) == (200, False)
+        assert [asked.body for asked in house.asked] == [gzip.compress(body, mtime=0)] * 2
+        assert (b"content-encoding", b"gzip") in house.asked[0].headers
+        plain = await house.send("POST", CHAT, body, AUTH, "content-encoding: identity")
+        assert plain.headers["x-cache"] == "MISS"
+
+
+async def test_what_is_wrong_is_said_plainly(tmp_path: Path) -> None:
+    """Nothing at all, and text that no Unicode is, are told as such."""
+    async with open_house(tmp_path) as house:
+        for name, words in (
+            ("nothing", "The body is empty."),
+            ("surrogate", "The body is not valid Unicode"),
+            ("bad utf-8", "The body is not valid Unicode"),
+        ):
+            answer = await house.send("POST", CHAT, BAD[name][0], AUTH)
+            assert answer.json["error"]["message"].startswith(words)
 
 
 async def test_a_body_that_stops_half_way(tmp_path: Path) -> None:

@@ -72,13 +72,27 @@ def _clear(parser: argparse.ArgumentParser) -> None:
 def _evaluate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="sets, or folders")
     parser.add_argument(
-        "--floor", action="append", type=float, metavar="F", help="similarity floor; repeatable"
+        "--floor",
+        action="append",
+        type=_floor,
+        metavar="F",
+        help="similarity floor from 0 to 1; repeatable",
     )
     parser.add_argument(
         "--limit", type=int, default=3000, metavar="N", help="rows of each set; 0 takes all"
     )
     parser.add_argument("--cache", type=Path, metavar="DIR", help="keeps embeddings between runs")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON, too")
+
+
+def _floor(text: str) -> float:
+    value = float(text)
+    if not 0 <= value <= 1:
+        raise ValueError
+    return value
+
+
+_floor.__name__ = "similarity"
 
 
 def settings_of(arguments: argparse.Namespace) -> Iterator[Setting]:

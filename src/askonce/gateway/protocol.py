@@ -18,6 +18,11 @@ MAX_HEADERS = 200
 LINGER = 2.0
 """Seconds that a refused caller gets to read why: closing at once would discard the answer."""
 
+_data_received = HttpToolsProtocol.data_received
+_on_headers_complete = HttpToolsProtocol.on_headers_complete
+_on_body = HttpToolsProtocol.on_body
+"""Called for every request, where `super()` would double what the bounds cost."""
+
 
 class _TooLarge(Exception):
     """The head is past a bound."""
@@ -39,7 +44,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._refused:
             return
         self._pending += len(data)
-        super().data_received(data)
+        _data_received(self, data)
         if self._pending and not self._refused:
             self._bound()
 
@@ -49,18 +54,13 @@ class BoundedProtocol(HttpToolsProtocol):
             self._over = True
             raise _TooLarge
         self._pending = 0
-        super().on_headers_complete()
+        _on_headers_complete(self)
         self.headers = []
 
     def on_body(self, body: bytes) -> None:
         """Take a piece of the body."""
         self._pending = 0
-        super().on_body(body)
-
-    def on_message_complete(self) -> None:
-        """End the request."""
-        self._pending = 0
-        super().on_message_complete()
+        _on_body(self, body)
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what the parser gave up on."""

@@ -70,8 +70,8 @@ class ExactConfig(Section, frozen=True):
     """`sqlite` (in data_dir), `sqlite:///path`, or `memory`."""
     ttl: Positive = 3600.0
     """Seconds an answer lives, unless its caller asks otherwise."""
-    key_headers: tuple[str, ...] = ("openai-organization", "openai-project", "openai-beta")
-    """Request headers that can change an answer and so are part of the key."""
+    ignored_headers: tuple[str, ...] = ()
+    """Request headers that change no answer, beside those known; all others are part of the key."""
     deadline: Positive = 0.005
     """Seconds a lookup may take; past it the step is skipped."""
     memory_bytes: Size = 64 * 1024 * 1024

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
 from tests.gateway.house import AUTH, CHAT, body_of, open_house
+
+from askonce.testing.answers import Reply
+from askonce.testing.engine import FakeEngine
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,7 +96,7 @@ async def test_a_body_that_is_too_large(tmp_path: Path, framing: str) -> None:
 
 async def test_a_compressed_body_passes_through(tmp_path: Path) -> None:
     """What cannot be read here is the engine's to read, uncached; `identity` is no compression."""
-    async with open_house(tmp_path) as house:
+    async with open_house(tmp_path, FakeEngine(Reply(), Reply())) as house:
         body = msgspec.json.encode(body_of())
         for _ in range(2):
             answer = await house.send(
@@ -153,4 +157,20 @@ async def test_what_is_not_http_is_refused(tmp_path: Path) -> None:
             await caller.send(b"\x16\x03\x01\x02\x00 not http at all\r\n\r\n")
             status, _ = await caller.head()
         assert status == 400
+        await unharmed(house)
+
+
+async def test_a_header_that_cannot_be_sent_on_is_the_callers_fault(tmp_path: Path) -> None:
+    """It is told as a 400 by whoever leads and whoever follows, and nothing is asked."""
+    body = msgspec.json.encode(body_of())
+    head = f"POST {CHAT} HTTP/1.1\r\nhost: g\r\ncontent-length: {len(body)}\r\nx-odd: ".encode()
+
+    async def ask(house: House) -> int:
+        async with house.caller() as caller:
+            await caller.send(head + b"\xff\r\n\r\n" + body)
+            return (await caller.answer()).status
+
+    async with open_house(tmp_path) as house:
+        assert set(await asyncio.gather(*(ask(house) for _ in range(3)))) == {400}
+        assert not house.asked
         await unharmed(house)

@@ -112,7 +112,15 @@ async def test_the_base_stands_for_v1() -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["ftp://h/v1", "/v1", "http:///v1", "http://u:p@h/v1", "http://h/v1?x=1", "http://h/v1#x", "http://h:x/v1"],
+    [
+        "ftp://h/v1",
+        "/v1",
+        "http:///v1",
+        "http://u:p@h/v1",
+        "http://h/v1?x=1",
+        "http://h/v1#x",
+        "http://h:x/v1",
+    ],
 )
 def test_a_useless_url_is_a_config_error(url: str) -> None:
     """It is told when the upstream is made, not when it is asked."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from askonce.cache.ask import Collapsed, Live
 from askonce.cache.flight import Flight, Head, Seat
 from askonce.cache.leader import Leader
-from askonce.errors import UpstreamBroken, UpstreamError, places
+from askonce.errors import RequestError, UpstreamBroken, UpstreamError, places
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -107,7 +107,7 @@ class Cache:
     async def _take_off(leader: Leader, flight: Flight) -> None:
         try:
             await leader.lead()
-        except UpstreamError as error:
+        except (UpstreamError, RequestError) as error:
             flight.finish(error)
         except Exception as error:  # noqa: BLE001 - nobody who waits is left waiting
             told = type(error).__name__, places(error)
@@ -124,7 +124,7 @@ class Cache:
         """The flight's reply for this request, or None when it should ask again."""
         try:
             outcome = await flight.settled()
-        except UpstreamError:
+        except (UpstreamError, RequestError):
             if leads or not patient:
                 raise
             return None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from askonce.errors import UpstreamBroken, UpstreamError
+from askonce.errors import RequestError, UpstreamBroken, UpstreamError
 from askonce.flow import Forward, GiveUp, Hit
 from askonce.ports import Headers
 
@@ -51,7 +51,7 @@ class Flight:
         self.outcome: Hit | Head | GiveUp | None = None
         self.answer: Answer | None = None
         """The whole answer once it is complete and readable."""
-        self.error: UpstreamError | None = None
+        self.error: UpstreamError | RequestError | None = None
         self.done = False
         self._capacity = capacity
         self._pieces: list[Piece] = []
@@ -112,7 +112,7 @@ class Flight:
         while self.overflown and self._held > self._capacity:
             await self._moved()
 
-    def finish(self, error: UpstreamError | None = None) -> None:
+    def finish(self, error: UpstreamError | RequestError | None = None) -> None:
         """Nothing more will come."""
         self.error = error
         self.done = True

@@ -78,6 +78,9 @@ def _check_choices(choices: Json) -> None:
             raise AnswerUnusable("garbage")
         if type(choice.get("finish_reason")) is not str:
             raise AnswerUnusable("incomplete")
+    places = [choice.get("index", at) for at, choice in enumerate(choices)]
+    if any(place in places[:at] for at, place in enumerate(places)):
+        raise AnswerUnusable("contradiction")
 
 
 def _answer(members: Mapping[str, Json], answer_id: Json, usage: Json) -> Answer:

@@ -22,9 +22,8 @@ class Scope(msgspec.Struct, frozen=True, gc=False):
     upstream: str
     revision: str
     tenant: bytes
+    """32 bytes that differ with the caller's credential and with headers that can tell."""
     namespace: str = ""
-    headers: tuple[tuple[bytes, bytes], ...] = ()
-    """Request headers that can change an answer, sorted."""
 
 
 def exact_key(scope: Scope, call: Call) -> bytes:
@@ -42,8 +41,7 @@ def _opening(scope: Scope, kind: bytes) -> bytes:
     """All that is hashed before the request, in a form that only this scope and kind have."""
     parts = [b"askonce", KEY_VERSION.to_bytes(4, "big"), kind]
     parts += [part.encode() for part in (scope.endpoint, scope.upstream, scope.revision)]
-    parts += [scope.tenant, scope.namespace.encode(), len(scope.headers).to_bytes(4, "big")]
-    parts += [part for header in scope.headers for part in header]
+    parts += [scope.tenant, scope.namespace.encode()]
     return b"".join(map(_sized, parts))
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 from typing import Final
 
 import msgspec
 
+from askonce.canonical.marks import piled_up
 from askonce.canonical.value import Json
 from askonce.errors import RequestError
 
@@ -26,6 +28,8 @@ WITHOUT_EFFECT: Final = {
 
 ABOUT_THE_PROMPT: Final = frozenset({"echo", "prompt_logprobs", "return_token_ids"})
 """Fields that make the answer repeat its own prompt, which another question's answer cannot."""
+
+_LONE_SURROGATE: Final = re.compile(rb"\\u[dD][89abAB]..(?!\\u[dD][c-fC-F])")
 
 _EXACT_FLOATS: Final = 2.0**53
 
@@ -80,7 +84,7 @@ def _parse(body: bytes) -> Call:
     try:
         parsed = _decode(body)
     except ValueError as error:
-        raise RequestError(f"The body is not valid JSON: {error}.", code="invalid_json") from error
+        raise RequestError(_unreadable(body, error), code="invalid_json") from error
     if type(parsed) is not dict:
         raise _wrong_type("The body", "a JSON object")
     _check_types(parsed)
@@ -88,13 +92,25 @@ def _parse(body: bytes) -> Call:
     canonical = _encode(fields)
     if _colons(body) != canonical.count(b":") + (_encode(left_out).count(b":") if left_out else 0):
         raise _duplicate_key()
-    if not canonical.isascii() and not unicodedata.is_normalized("NFC", canonical.decode()):
-        fields = _in_nfc(fields)
-        canonical = _encode(fields)
+    if not canonical.isascii():
+        text = canonical.decode()
+        if not piled_up(text) and not unicodedata.is_normalized("NFC", text):
+            fields = _in_nfc(fields)
+            canonical = _encode(fields)
     options = parsed.get("stream_options")
     wants_usage = options is not None and options.get("include_usage") is True
     streams = parsed.get("stream") is True
     return Call(parsed["model"], streams, wants_usage, parsed, canonical, fields)
+
+
+def _unreadable(body: bytes, error: ValueError) -> str:
+    """What is wrong, plainer than the decoder says it where it can be told."""
+    said = str(error)
+    if not body.strip():
+        return "The body is empty."
+    if "UTF-8" in said or "surrogate" in said or _LONE_SURROGATE.search(body):
+        return "The body is not valid Unicode."
+    return f"The body is not valid JSON: {said}."
 
 
 def _check_types(parsed: dict[str, Json]) -> None:
@@ -189,6 +205,8 @@ def question_of(call: Call, *, max_temperature: float) -> Question | str:
     text, around = found
     if not text.strip():
         return "no_text"
+    if piled_up(text):
+        return "piled_up_marks"
     frame = {**fields, "messages": [*earlier, {**last, "content": around}]}
     try:
         return Question(text, _encode(frame))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
 from askonce.cache.ask import Ask, Collapsed, Live
@@ -34,11 +35,15 @@ if TYPE_CHECKING:
     from askonce.ports import Clock, Headers, Sink, Upstream, UpstreamResponse
 
 PATH = "/v1/chat/completions"
+_LONG = 512 * 1024
+"""Bytes of a body that is parsed beside the event loop."""
 _JSON = (b"content-type", b"application/json")
 _EVENTS = (b"content-type", b"text/event-stream; charset=utf-8")
+_OURS = (b"age", b"content-length", b"x-askonce-score", b"x-cache")
+"""Told by AskOnce, whatever stands behind it says."""
 _OF_ONE_CALLER = (b"set-cookie", b"x-request-id")
 """Of an engine's answer to one caller, not for others who share it."""
-_NOT_FORWARDED = (b"cache-control", b"content-length", b"accept-encoding")
+_NOT_FORWARDED = (b"cache-control", b"content-length", b"accept-encoding", b"cookie")
 
 
 class ChatSettings(NamedTuple):
@@ -88,7 +93,7 @@ class ChatRoute:
         """Serve one request; raises RequestError, UpstreamError, ClientGone."""
         body = await read_body(http, receive, self._settings.max_body_bytes)
         with Meter(self._clock, self._sink) as meter:
-            call = parse_chat(body)
+            call = await _parsed(body)
             meter.streamed = call.stream
             caller = _Caller(http, receive, send, body, call, meter)
             upstream = self._upstreams.for_model(call.model)
@@ -168,7 +173,7 @@ class ChatRoute:
         head, meter = reply.head, caller.meter
         meter.tier = "collapsed" if reply.collapsed else "engine"
         meter.status = head.status
-        without = (b"content-length", *(_OF_ONE_CALLER if reply.collapsed else ()))
+        without = (*_OURS, *(_OF_ONE_CALLER if reply.collapsed else ()))
         headers = [*returned(head.headers, without=without), *self._marks(ask, reply)]
         if not head.streamed:
             headers.append((b"content-length", b"%d" % len(head.body)))
@@ -180,6 +185,11 @@ class ChatRoute:
             await send_stream(caller.send, head.status, headers, pieces)
         if reply.collapsed and reply.flight.answer is not None:
             meter.saved(reply.flight.answer)
+
+
+async def _parsed(body: bytes) -> Call:
+    """Parsing blocks for a millisecond or so a megabyte; a long body is no reason to wait."""
+    return parse_chat(body) if len(body) < _LONG else await asyncio.to_thread(parse_chat, body)
 
 
 async def _pieces(caller: _Caller, reply: Live, *, usage: bool) -> AsyncIterator[bytes]:
@@ -221,9 +231,8 @@ def _scope(http: HttpScope, upstream: Upstream, envelope: Envelope) -> Scope:
         endpoint=f"{PATH}?{http['query_string'].decode('latin-1')}",
         upstream=upstream.name,
         revision=upstream.revision,
-        tenant=envelope.tenant,
+        tenant=envelope.partition,
         namespace=envelope.controls.namespace,
-        headers=envelope.key_headers,
     )
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from askonce.gateway.tenants import CREDENTIAL_HEADERS
+from askonce.gateway.tenants import CREDENTIAL_HEADERS, joined
 from askonce.policy.controls import CONTROL_HEADERS, read_controls
+from askonce.policy.headers import telling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,34 +27,33 @@ class Envelope(NamedTuple):
     """The headers' part of a request."""
 
     controls: Controls
-    tenant: bytes
-    """The partition of the caller's credential, 32 bytes."""
-    key_headers: tuple[Pair, ...]
-    """Headers that can change an answer, sorted."""
+    partition: bytes
+    """32 bytes that differ with the caller's credential and with whatever else may tell."""
 
 
 def envelope_reader(
-    policy: ControlConfig, partition: Callable[[bytes], bytes], key_headers: Sequence[str]
+    policy: ControlConfig,
+    partition: Callable[[bytes, bytes], bytes],
+    ignored_headers: Sequence[str],
 ) -> Callable[[Headers], Envelope]:
     """A function from raw headers to their envelope; remembers what it has read.
 
     The function raises RequestError for a control without meaning.
     """
-    in_key = frozenset(name.lower().encode() for name in key_headers)
-    telling = CONTROL_HEADERS | CREDENTIAL_HEADERS | in_key
+    tells = telling(ignored_headers)
 
     @lru_cache(maxsize=4096)
     def read(pairs: tuple[Pair, ...]) -> Envelope:
-        told = (pair for pair in pairs if pair[0] in CREDENTIAL_HEADERS)
-        credential = b"\0".join(part for pair in told for part in pair)
+        controls = [pair for pair in pairs if pair[0] in CONTROL_HEADERS]
+        credential = [pair for pair in pairs if pair[0] in CREDENTIAL_HEADERS]
+        known = CONTROL_HEADERS | CREDENTIAL_HEADERS
+        others = sorted((pair for pair in pairs if pair[0] not in known), key=itemgetter(0))
         return Envelope(
-            read_controls((pair for pair in pairs if pair[0] in CONTROL_HEADERS), policy),
-            partition(credential),
-            tuple(sorted(pair for pair in pairs if pair[0] in in_key)),
+            read_controls(controls, policy), partition(joined(credential), joined(others))
         )
 
     def envelope(headers: Headers) -> Envelope:
-        pairs = tuple([pair for pair in headers if pair[0] in telling])
+        pairs = tuple([pair for pair in headers if pair[0] in CONTROL_HEADERS or tells(pair[0])])
         short = sum([len(value) for _, value in pairs]) <= _LONGEST_REMEMBERED
         return read(pairs) if short else read.__wrapped__(pairs)
 

@@ -105,7 +105,7 @@ class Service:
             async with asyncio.timeout(PATIENCE):
                 await parts.store.stats()  # opens what opens late, before the first deadline
 
-    def _build(self, parts: Parts, partition: Callable[[bytes], bytes]) -> None:
+    def _build(self, parts: Parts, partition: Callable[[bytes, bytes], bytes]) -> None:
         config, clock, sink = self._config, self._clock, self._sink
         upstreams = Upstreams(parts.upstreams)
         self._cache, exact = build_cache(config, parts, clock=clock, sink=sink)
@@ -113,7 +113,7 @@ class Service:
         self._chat = ChatRoute(
             self._cache,
             upstreams,
-            envelope_reader(config.controls, partition, config.exact.key_headers),
+            envelope_reader(config.controls, partition, config.exact.ignored_headers),
             _chat_settings(config, parts),
             clock=clock,
             sink=sink,

@@ -7,23 +7,29 @@ import hmac
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from askonce.config import TenantConfig
 
 CREDENTIAL_HEADERS = frozenset({b"authorization", b"x-api-key", b"api-key"})
 
 
-def partitioner(config: TenantConfig, secret: bytes) -> Callable[[bytes], bytes]:
-    """A function from credential to partition (32 bytes).
+def joined(pairs: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """Headers in a form that only they have: none holds a NUL."""
+    return b"\0".join(part for pair in pairs for part in pair)
+
+
+def partitioner(config: TenantConfig, secret: bytes) -> Callable[[bytes, bytes], bytes]:
+    """A function from a credential and other telling headers to a partition of 32 bytes.
 
     The hash is keyed with a server secret, so that a store never helps to guess credentials.
     Callers without a credential share one partition of their own.
     """
-    if config.scope == "shared":
-        return lambda _credential: bytes(32)
+    shared = config.scope == "shared"
 
-    def partition(credential: bytes) -> bytes:
-        return hmac.digest(secret, b"tenant\0" + credential, hashlib.sha256)
+    def partition(credential: bytes, others: bytes) -> bytes:
+        known = b"" if shared else credential
+        told = b"tenant\0%d\0%b\0%b" % (len(known), known, others)
+        return hmac.digest(secret, told, hashlib.sha256)
 
     return partition

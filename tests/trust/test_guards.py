@@ -11,6 +11,37 @@ from hypothesis import strategies as st
 from askonce.trust.guards import GUARDS, verdicts, veto
 
 TRAPS = {
+    "literal": [
+        ("How many letters are in cheque?", "How many letters are in check?"),
+        ("How is behaviour pronounced?", "How is behavior pronounced?"),
+        ("Is \"neighbour\" good style?", "Is \"neighbor\" good style?"),
+        ("What rhymes with pans?", "What rhymes with pan?"),
+        ("Is level a palindrome?", "Is Level a palindrome?"),
+        ("Translate to Dutch: my cats sleep", "Translate to Dutch: my cat sleeps"),
+        ("Rewrite the sentence: Your here", "Rewrite the sentence: You're here"),
+        ("Count the spaces in: p q", "Count the spaces in: p  q"),
+        ("Sort these: b a", "Sort these: b, a"),
+        ("Does the sentence end well: No!", "Does the sentence end well: No"),
+        ('Is this valid? {"k":[2]}', 'Is this valid? {"k":[2}}'),
+        ("Who says 'hey there'?", "Who says 'Hey there'?"),
+        ("What is \u202eolleh?", "What is olleh?"),
+        ("What is 4\u200b5?", "What is 45?"),
+    ],
+    "case": [
+        ("What does sort -r do?", "What does sort -R do?"),
+        ("How much is 3 mW?", "How much is 3 MW?"),
+        ("Is 20 Mb enough?", "Is 20 MB enough?"),
+        ("Is it 7 m long?", "Is it 7 M long?"),
+        ("Is CO harmful?", "Is Co harmful?"),
+        ("is the passphrase dragon42 weak", "is the passphrase Dragon42 weak"),
+        ("What is dGVh= in plain text?", "What is DGVh= in plain text?"),
+        ("Who sets the Total variable?", "Who sets the total variable?"),
+        ("where does IT sit", "where does it sit"),
+        ("Can you tell US the rules?", "Can you tell us the rules?"),
+        ("When does March begin?", "When does march begin?"),
+        ("Is Polish hard?", "Is polish hard?"),
+        ("Does -x come before -X or not?", "Does -X come before -x or not?"),
+    ],
     "numbers": [
         ("How do I book a table for 4?", "How do I book a table for 6?"),
         ("What is 15% of 200?", "What is 20% of 200?"),
@@ -223,9 +254,18 @@ def test_a_text_never_excludes_itself(text: str) -> None:
     assert veto(text, "  ".join(text.split(" "))) is None
 
 
-@given(st.text(st.characters(max_codepoint=126, min_codepoint=32), max_size=60))
+ORDINARY = st.lists(
+    st.sampled_from(
+        "how do i reset my password where is the nearest bank can she swim over there at noon".split()
+    ),
+    min_size=1,
+    max_size=12,
+).map(lambda words: " ".join(words).capitalize() + "?")
+
+
+@given(ORDINARY)
 def test_case_alone_is_no_evidence(text: str) -> None:
-    """Shouting a question does not change it."""
+    """Shouting an ordinary question, or writing it all small, does not change it."""
     assert veto(text, text.upper()) is None
     assert veto(text.lower(), text) is None
 

@@ -141,7 +141,13 @@ def _scope(pair: Comparison) -> bool:
     if not _framed_alike(pair):
         return False
     quantified = left & _QUANTIFIERS - right and right & _QUANTIFIERS - left
-    return bool(quantified or differ & _RELATIONS or "only" in differ)
+    limited = _limited(pair.left.words) != _limited(pair.right.words) and pair.akin == 1
+    return bool(quantified or differ & _RELATIONS or "only" in differ or limited)
+
+
+def _limited(words: tuple[str, ...]) -> str:
+    """The word after the first "only"."""
+    return words[(*words, "only").index("only") + 1 :][:1][0] if "only" in words[:-1] else ""
 
 
 def _person(pair: Comparison) -> bool:
@@ -149,6 +155,8 @@ def _person(pair: Comparison) -> bool:
         return False
     left, right = pair.left.grammar, pair.right.grammar
     if left.subjects & right.objects and left.objects & right.subjects:
+        return True
+    if left.persons == right.owners != left.owners == right.persons:
         return True
     third = {"m", "f"}
     if (left.persons | left.owners) & third != (right.persons | right.owners) & third:

@@ -86,16 +86,20 @@ def analyse(text: str) -> Reading:
 
 
 def _kept(resolved: list[Token]) -> list[Token]:
+    lettered = any(len(token.text) == 1 and token.text not in "ai" for token in resolved)
+    following = [token.text for token in resolved[1:]] + [""]
     return [
         token
-        for token in resolved
-        if token.kind != "word" or token.text not in FILLERS or _symbol(token)
+        for token, after in zip(resolved, following, strict=False)
+        if token.kind != "word"
+        or token.text not in FILLERS
+        or (token.text == "a" and (token.capital or (lettered and _frames(after))))
     ]
 
 
-def _symbol(token: Token) -> bool:
-    """Whether the article is a name, as in "Does A imply B"."""
-    return token.text == "a" and token.capital
+def _frames(after: str) -> bool:
+    """Whether an "a" before this word is a letter, as in "is a bigger than b", not an article."""
+    return after in SOFT or not after.isalpha() or after.endswith("er")
 
 
 def _form(token: Token) -> str:

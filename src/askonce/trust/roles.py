@@ -22,17 +22,22 @@ def exchanged(pair: Comparison) -> bool:
     """Whether words that both texts share have changed places in a way that matters."""
     if pair.akin < 0.75 or pair.alike < 0.6:
         return False
-    shared, left, right = framed(pair.left.forms, pair.right.forms)
-    middles = _middles(left, right)
-    if any(_level(middle, shared) for middle in middles):
+    if coordinated(pair):
         return False
+    _, left, right = framed(pair.left.forms, pair.right.forms)
     return (
-        bool(middles)
+        bool(_middles(left, right))
         or _roles_traded(pair)
         or _owners_traded(pair)
         or _turned(pair, left, right)
         or _names_swapped(pair)
     )
+
+
+def coordinated(pair: Comparison) -> bool:
+    """Whether the texts differ in the order around an "and" or "or" alone."""
+    shared, left, right = framed(pair.left.forms, pair.right.forms)
+    return any(_level(middle, shared) for middle in _middles(left, right))
 
 
 def framed(left: Forms, right: Forms) -> tuple[Frame, Forms, Forms]:
@@ -122,7 +127,7 @@ def _owned(grammar: Grammar) -> frozenset[str]:
 
 def _turned(pair: Comparison, rest: Forms, other_rest: Forms) -> bool:
     left, right = pair.left.grammar, pair.right.grammar
-    asked = left.aided != right.aided and _PATIENT & left.asks & right.asks
+    asked = left.aided != right.aided and left.asks & right.asks
     if asked and pair.akin == 1 and len(rest) + len(other_rest) <= _LOCAL:
         return _objects_differ(rest, other_rest)
     order = _order(pair.left.forms, pair.right.forms)
@@ -134,7 +139,6 @@ def _turned(pair: Comparison, rest: Forms, other_rest: Forms) -> bool:
 
 _LOCAL = 12
 """Words in both remainders, up to which two questions differ in one place."""
-_PATIENT = frozenset({"who", "what"})
 _FRAME = frozenset(map(form, ("do", "be", "have", "will", "who", "what", "which", "that")))
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from askonce.trust.comparison import SOFT_FORMS, Comparison
+from askonce.trust.roles import coordinated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,8 +23,9 @@ def misplaced(pair: Comparison) -> bool:
     if left == right:
         return False
     held = _holdings(pair.left.forms)
-    alike = max(Counter(words for _, words in held).values()) > 1
-    return alike or Counter(held) != Counter(_holdings(pair.right.forms))
+    if max(Counter(words for _, words in held).values()) > 1:
+        return True
+    return not coordinated(pair) and Counter(held) != Counter(_holdings(pair.right.forms))
 
 
 def _sequence(forms: Iterable[str]) -> list[str]:

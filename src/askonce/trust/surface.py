@@ -45,7 +45,8 @@ _TASK = re.compile(
     sort | order | reverse | count | correct | fix | edit | check | validate | parse | format
     | convert | summari[sz]e | shorten | simplify | classify | label | extract | complete | continue
     | repeat | say | write | print | explain | interpret | analy[sz]e | sentiment | tone | hash
-    | encrypt | decrypt | tokeni[sz]e | evaluate | improve | polish | quote | replace
+    | rate | grade | score | review | judge | mood | identify | detect | transform | rank
+    | is[ ](?:this|the|it) | encrypt | decrypt | tokeni[sz]e | evaluate | improve | polish | quote | replace
     )\b[^:\n]{0,80}(?::\s|\n)""",
     re.VERBOSE,
 )
@@ -132,13 +133,14 @@ def requoted(one: Surface, other: Surface) -> bool:
 def recased(one: Surface, other: Surface) -> bool:
     """Whether a word that both texts hold is written in another case that carries meaning."""
     written = one.style == other.style == "sentence"
+    shouting = "upper" in {one.style, other.style}
     named = written and (one.naming or other.naming)
     for word in one.spellings.keys() & other.spellings.keys():
         told = _EXACT.search(word) or (CODE.search(word) and not _HOSTED.match(word))
         for a, b in _met(one.spellings[word], other.spellings[word]):
             if a.text == b.text:
                 continue
-            if told or _another_unit(a.text, b.text):
+            if told or (not shouting and _another_unit(a.text, b.text)):
                 return True
             started = (a.initial or b.initial) and a.text[1:] == b.text[1:]
             if not started and word not in _CASELESS and (named or (written and word in CASED)):
@@ -163,7 +165,7 @@ def _another_unit(one: str, other: str) -> bool:
         return False
     lower = one.islower() or other.islower()
     plain = {one, other} <= {one.lower(), one.upper(), one.capitalize()}
-    return not (lower and plain) or one.lower().lstrip("0123456789.,") == "m" != one.lower()
+    return not (lower and plain) or one.lower().lstrip("0123456789.,") == "m"
 
 
 def _shouted(spelling: Spelling, surface: Surface) -> bool:
@@ -195,7 +197,10 @@ def _style(text: str, spellings: dict[str, tuple[Spelling, ...]]) -> Style:
     if text.isupper():
         return "upper"
     words = [(word, each) for word, all_ in spellings.items() for each in all_]
-    if all(each.text == each.text.lower() or word in _CASELESS or word[:2] == "i'" for word, each in words):
+    if all(
+        each.text == each.text.lower() or word in _CASELESS or word[:2] == "i'"
+        for word, each in words
+    ):
         return "lower"
     if all(each.text != each.text.lower() for word, each in words if len(word) >= 4) and any(
         each.text.istitle() and not each.initial

@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from askonce.trust.lexicon import IRREGULAR, listed
 from askonce.trust.opposites import CONFUSED, COUNTERPARTS, EXCLUSIVE, OPPOSITES
 from askonce.trust.synonyms import SYNONYMS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _VOWELS = frozenset("aeiouy")
 _SILENT_E = re.compile("[^aeiouy]{1,2}[aeiouy][^aeiouywx]|..[^cvzs][cvzs]|..dg")
@@ -86,12 +90,12 @@ def _rivals(sets: list[str]) -> dict[str, frozenset[str]]:
     return {word: frozenset(others) for word, others in table.items()}
 
 
-def _formed(sets: list[str]) -> list[str]:
-    return [" ".join(map(form, members.split())) for members in sets]
+def _each(read: Callable[[str], str], table: str) -> list[str]:
+    return [" ".join(map(read, members.split())) for members in groups(table)]
 
 
-_EXCLUDED = _rivals(_formed([*groups(OPPOSITES), *groups(EXCLUSIVE)]))
-_CONFUSED = _rivals(_formed(groups(CONFUSED)))
+_EXCLUDED = _rivals([*_each(form, OPPOSITES), *_each(form, EXCLUSIVE)])
+_CONFUSED = _rivals(_each(stem, CONFUSED))
 _NONE: frozenset[str] = frozenset()
 
 
@@ -173,7 +177,24 @@ def misspelt(short: str, long: str) -> bool:
     """Whether few slips (a letter lost, doubled, swapped or mistaken) part the two."""
     if len(long) < 5 or len(long) - len(short) > 2 or short[0] != long[0]:
         return False
+    if _of_series(short, long):
+        return False
     return _within(short, long, 2 if len(short) >= 8 else 1)
+
+
+_SERIES = frozenset(
+    {"at", "it", "id", "an", "en", "in", "yn", "on", "os", "as", "ol", "yl", "olon"}
+)
+
+
+def _of_series(one: str, other: str) -> bool:
+    """Whether the endings are those of substances of one family: nitrate and nitrite."""
+    one, other = one.removesuffix("e"), other.removesuffix("e")
+    return any(
+        one.endswith(end) and other.endswith(counter) and one[: -len(end)] == other[: -len(counter)]
+        for end in _SERIES
+        for counter in _SERIES - {end}
+    )
 
 
 def _within(one: str, other: str, slips: int) -> bool:

@@ -10,6 +10,11 @@ from hypothesis import strategies as st
 
 from askonce.trust.guards import GUARDS, verdicts, veto
 
+LEASE = (
+    "The owner lets a house to the guest, and the guest pays the owner every month "
+    "unless the owner has let it rot. "
+)
+
 TRAPS = {
     "literal": [
         ("How many letters are in cheque?", "How many letters are in check?"),
@@ -147,12 +152,7 @@ TRAPS = {
         ("Does P follow A?", "Does A follow P?"),
         ("Is b faster than a?", "Is a faster than b?"),
         ("Is my sister taller than me?", "Am I taller than my sister?"),
-        (
-            "The owner lets a house to the guest, and the guest pays the owner every month "
-            "unless the owner has let it rot. May the guest sue the owner?",
-            "The owner lets a house to the guest, and the guest pays the owner every month "
-            "unless the owner has let it rot. May the owner sue the guest?",
-        ),
+        (LEASE + "May the guest sue the owner?", LEASE + "May the owner sue the guest?"),
         (
             "How do I move files from Dropbox to Drive?",
             "How do I move files from Drive to Dropbox?",
@@ -323,13 +323,13 @@ def test_a_text_never_excludes_itself(text: str) -> None:
     assert veto(text, "  ".join(text.split(" "))) is None
 
 
-ORDINARY = st.lists(
-    st.sampled_from(
-        ["how", "do", "i", "reset", "my", "password", "where", "is", "the", "nearest", "bank", "can", "she", "swim", "over", "there", "at", "noon"]
-    ),
-    min_size=1,
-    max_size=12,
-).map(lambda words: " ".join(words).capitalize() + "?")
+ORDINARY_WORDS = [
+    *["how", "do", "i", "reset", "my", "password", "where", "is", "the", "nearest", "bank"],
+    *["can", "she", "swim", "over", "there", "at", "noon"],
+]
+ORDINARY = st.lists(st.sampled_from(ORDINARY_WORDS), min_size=1, max_size=12).map(
+    lambda words: " ".join(words).capitalize() + "?"
+)
 
 
 @given(ORDINARY)

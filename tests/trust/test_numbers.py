@@ -28,7 +28,7 @@ def spelt(text: str) -> list[str]:
     ],
 )
 def test_digits_lose_what_carries_no_value(text: str, value: str) -> None:
-    """Separators, leading zeros and empty fractions go; a version keeps its zeros, a list its comma."""
+    """Separators, leading zeros and empty fractions go; versions and lists stay as they are."""
     assert decimal(text) == value
 
 

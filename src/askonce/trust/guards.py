@@ -184,8 +184,6 @@ def _mood(pair: Comparison) -> bool:
     forces, other_forces = Counter(left.forces), Counter(right.forces)
     if forces - other_forces and other_forces - forces:
         return True
-    if left.moods and right.moods and not left.moods & right.moods:
-        return True
     return bool(left.tenses and right.tenses and not left.tenses & right.tenses)
 
 

@@ -108,16 +108,17 @@ CONFUSED = """
 country county | contract contact | trial trail | quiet quite | later latter | dessert desert
 principal principle | stationary stationery | complement compliment | angel angle | moral morale
 casual causal | martial marital | united untied | personal personnel | statue statute status
-adapt adopt | through thorough | course coarse | insure ensure | elicit illicit | prescribe proscribe
-perspective prospective | conscience conscious | council counsel | formally formerly
-precede proceed | historic histrionic | lightning lightening | breath breadth | clothes cloths
-ingenious ingenuous | respectively respectfully | sensual sensuous | discreet discrete
-economic economical | industrial industrious | considerate considerable | immigrate emigrate
-immigrant emigrant | immigration emigration | costume custom | expect except | carton cartoon
-desperate disparate | diary dairy | assure insure | device devise | collage college
-import impart | interstate intestate | mediation medication meditation | prostate prostrate
-populace populous | ordinance ordnance | palate palette pallet | simulate stimulate | tortuous torturous
-aural oral | cereal serial | ileum ilium | humerus humorous | abduct adduct | abduction adduction
-absorb adsorb | absorption adsorption | afferent efferent | ureter urethra | peroneal perineal
+adapt adopt | through thorough | course coarse | insure ensure | elicit illicit
+prescribe proscribe | perspective prospective | conscience conscious | council counsel
+formally formerly | precede proceed | historic histrionic | lightning lightening | breath breadth
+clothes cloths | ingenious ingenuous | respectively respectfully | sensual sensuous
+discreet discrete | economic economical | industrial industrious | considerate considerable
+immigrate emigrate | immigrant emigrant | immigration emigration | costume custom | expect except
+carton cartoon | desperate disparate | diary dairy | assure insure | device devise
+collage college | import impart | interstate intestate | mediation medication meditation
+prostate prostrate | populace populous | ordinance ordnance | palate palette pallet
+simulate stimulate | tortuous torturous | aural oral | cereal serial | ileum ilium
+humerus humorous | abduct adduct | abduction adduction | absorb adsorb | absorption adsorption
+afferent efferent | ureter urethra | peroneal perineal
 """
 """Words a slip apart that are no slips of each other."""

@@ -30,7 +30,6 @@ def exchanged(pair: Comparison) -> bool:
         or _roles_traded(pair)
         or _owners_traded(pair)
         or _turned(pair, left, right)
-        or _names_swapped(pair)
     )
 
 
@@ -147,22 +146,6 @@ def _objects_differ(left: Forms, right: Forms) -> bool:
     shared = (set(left) & set(right)) - _FRAME - PREPOSITIONS
     firsts = [next((word for word in rest if word in shared), "") for rest in (left, right)]
     return firsts[0] != firsts[1]
-
-
-def _names_swapped(pair: Comparison) -> bool:
-    """Whether the same words name two parties in the other order, with a relation in between."""
-    if pair.only_left or pair.only_right or pair.left.grammar.passive or pair.right.grammar.passive:
-        return False
-    order = _order(pair.left.forms, pair.right.forms)
-    names = pair.left.names | pair.right.names
-    if len(order) != 2 or order == sorted(order) or len(names) != 2:
-        return False
-    return _related(pair.left.forms, names) and _related(pair.right.forms, names)
-
-
-def _related(forms: tuple[str, ...], names: frozenset[str]) -> bool:
-    places = [place for place, word in enumerate(forms) if word in names]
-    return bool(set(forms[places[0] + 1 : places[-1]]) - _LEVEL)
 
 
 _LEVEL = frozenset({"and", "or", "nor", "vs", "versus"})

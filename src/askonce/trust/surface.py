@@ -36,7 +36,8 @@ _ABOUT = re.compile(
     | (?:how[ ]many|number[ ]of|count)(?:[ ]\w+){{0,3}}[ ]
       (?:letters|characters|words|spaces|lines|sentences|symbols|digits|tokens|commas)
     | (?:better|correct|right|wrong)[ ]to[ ](?:say|write)
-    | (?:does|is|in|of|reverse|count)[ ](?:the|this|that|my|following)[ ](?:text|string|phrase|sentence|paragraph|passage|json)
+    | (?:does|is|in|of|reverse|count)[ ](?:the|this|that|my|following)[ ]
+      (?:text|string|phrase|sentence|paragraph|passage|json)
     )\b | ^define\b""",
     re.VERBOSE,
 )
@@ -46,8 +47,9 @@ _TASK = re.compile(
     | convert | summari[sz]e | shorten | simplify | classify | label | extract | complete | continue
     | repeat | say | write | print | explain | interpret | analy[sz]e | sentiment | tone | hash
     | rate | grade | score | review | judge | mood | identify | detect | transform | rank
-    | is[ ](?:this|the|it) | encrypt | decrypt | tokeni[sz]e | evaluate | improve | polish | quote | replace
-    )\b[^:\n]{0,80}(?::\s|\n)""",
+    | is[ ](?:this|the|it) | encrypt | decrypt | tokeni[sz]e | evaluate | improve | polish
+    | quote | replace
+    )\b[^:\n]{0,80}(?::\s|\n)\s*\S""",
     re.VERBOSE,
 )
 """A request whose object follows a colon or on a line of its own."""
@@ -193,16 +195,17 @@ def _spellings(text: str) -> dict[str, tuple[Spelling, ...]]:
     return {word: tuple(each) for word, each in found.items()}
 
 
+def _small(text: str) -> bool:
+    return text == text.lower()
+
+
 def _style(text: str, spellings: dict[str, tuple[Spelling, ...]]) -> Style:
     if text.isupper():
         return "upper"
     words = [(word, each) for word, all_ in spellings.items() for each in all_]
-    if all(
-        each.text == each.text.lower() or word in _CASELESS or word[:2] == "i'"
-        for word, each in words
-    ):
+    if all(_small(each.text) or word in _CASELESS or word[:2] == "i'" for word, each in words):
         return "lower"
-    if all(each.text != each.text.lower() for word, each in words if len(word) >= 4) and any(
+    if not any(_small(each.text) for word, each in words if len(word) >= 4) and any(
         each.text.istitle() and not each.initial
         for word, each in words
         if word in SOFT - CASED and len(word) > 1

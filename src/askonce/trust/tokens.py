@@ -23,7 +23,7 @@ _WORD = re.compile(r"^[^\W\d_]+$")
 EDGES = "\"'.,;:!?()[]{}<>…“”\u2018«»¿¡*"
 _MOST_MARKS = 30
 _TELLING = frozenset({"<super>", "<sub>", "<circle>", "<fraction>", "<square>"})
-_FROWN = re.compile(r"^[:;=]['’]?-?[(\[/|\\cC]+$|^[)\]]+-?[:;=]$")
+_FROWN = re.compile(r"^[:;=]['\u2019]?-?[(\[/|\\cC]+$|^[)\]]+-?[:;=]$")
 """A face that is not smiling; a smile says nothing about a question."""
 _MINUS = "-\u2212\u2013"
 _SYMBOL = re.compile(

@@ -38,7 +38,7 @@ def stem(word: str) -> str:
     for suffix, kept in (("ies", 4), ("ied", 4), ("ing", 6), ("ed", 5), ("es", 5), ("s", 4)):
         if word.endswith(suffix) and len(word) >= kept:
             return _stripped(word, suffix)
-    return word[:-1] if word[-1] == "e" and len(word) > 5 else word
+    return word[:-1] if word[-1] == "e" != word[-2] and len(word) > 5 else word
 
 
 def _stripped(word: str, suffix: str) -> str:
@@ -182,9 +182,7 @@ def misspelt(short: str, long: str) -> bool:
     return _within(short, long, 2 if len(short) >= 8 else 1)
 
 
-_SERIES = frozenset(
-    {"at", "it", "id", "an", "en", "in", "yn", "on", "os", "as", "ol", "yl", "olon"}
-)
+_SERIES = listed("at it id an en in yn on os as ol yl olon")
 
 
 def _of_series(one: str, other: str) -> bool:

@@ -75,6 +75,20 @@ def load(folder: Path, server: Server, body: bytes, connections: int, *, seconds
     return replace(run, cpu=(server.cpu() - before) / answers)
 
 
+def paced(server: Server, body: bytes, every: float, *, seconds: float) -> Run:
+    """One connection and a request every so many seconds, whatever the answers take."""
+    time.sleep(SETTLING)
+    first = next(_starts) * 10_000_000 % 10**12
+    request = raw_request(body, server.port).decode()
+    stream = Stream(request, 1, rate=1 / every, first_number=first)
+    before = server.cpu()
+    outcome = run_job(Job(server.port, seconds, [stream]), cores().client)[0]
+    _no_errors(outcome.errors)
+    good = outcome.latencies
+    cpu = (server.cpu() - before) / len(good)
+    return Run(len(good) / outcome.seconds, percentile(good, 0.5), cpu)
+
+
 def _load(
     folder: Path, port: int, body: bytes, connections: int, seconds: float
 ) -> tuple[Run, int]:

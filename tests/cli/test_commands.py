@@ -13,6 +13,7 @@ import pytest
 from askonce import __version__
 from askonce.cli import entries, main
 from askonce.clock import SystemClock
+from askonce.settings import server_secret
 from askonce.stores.urls import open_store
 from askonce.testing import RecordingSink
 from askonce.units import Seconds
@@ -77,14 +78,43 @@ def test_an_interrupt_ends_quietly(monkeypatch: pytest.MonkeyPatch) -> None:
     assert main(["stats"]) == 130
 
 
-def test_one_key_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    """The key of a file is 64 hexadecimal digits, the same each time."""
+def test_one_key_is_printed(capsys: pytest.CaptureFixture[str], home: Path) -> None:
+    """The key of a file is 64 hexadecimal digits, the same each time; nothing is made for it."""
     name = written("a.json", QUESTION)
     assert main(["key", name]) == 0
     assert main(["key", name]) == 0
-    first, second = capsys.readouterr().out.splitlines()
+    out, err = capsys.readouterr()
+    assert "no server has made its secret" in err
+    assert not home.exists()
+    first, second = out.splitlines()
     assert first == second
     assert len(first.split()[0]) == 64
+
+
+def test_a_key_is_made_with_the_servers_secret(
+    capsys: pytest.CaptureFixture[str], home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a server has run its secret is used; callers who share all need none."""
+    name = written("a.json", QUESTION)
+    main(["key", name])
+    server_secret(home)
+    assert main(["key", name]) == 0
+    out, err = capsys.readouterr()
+    assert len(set(out.splitlines())) == 2
+    assert err.count("no server has made") == 1
+    monkeypatch.setenv("ASKONCE_TENANTS__SCOPE", "shared")
+    assert main(["key", name, "--data-dir", "nowhere"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("floor", ["1.5", "-0.1", "nan", "much"])
+def test_a_floor_that_no_similarity_has_is_refused(
+    capsys: pytest.CaptureFixture[str], floor: str
+) -> None:
+    """Evaluate takes floors from 0 to 1."""
+    with pytest.raises(SystemExit, match="2"):
+        main(["evaluate", "x", f"--floor={floor}"])
+    assert f"invalid similarity value: '{floor}'" in capsys.readouterr().err
 
 
 def test_what_tells_two_requests_apart_is_named(capsys: pytest.CaptureFixture[str]) -> None:
@@ -142,6 +172,7 @@ def test_stats_of_a_stopped_server_come_from_its_files(
     out = capsys.readouterr().out
     assert "no AskOnce runs at 127.0.0.1:1" in out
     assert "exact     2 entries" in out
+    assert "semantic  off" in out
 
 
 def test_a_key_without_an_upstream_hinders_only_serving(
@@ -165,9 +196,10 @@ def test_clear_removes_all_or_by_tag(capsys: pytest.CaptureFixture[str], home: P
     assert main(["clear", "--yes", "--exact"]) == 0
     assert main(["clear", "--yes"]) == 0
     assert capsys.readouterr().out.splitlines() == [
-        "removed 1 entries",
-        "removed 1 exact entries",
-        "removed 0 exact and 0 semantic entries",
+        "removed 1 entry tagged 't'",
+        "removed 1 exact entry",
+        "removed 0 exact entries",
+        "semantic entries were left: the semantic tier is off",
     ]
 
 
@@ -197,8 +229,8 @@ def test_clear_asks_first(
     ]
     assert capsys.readouterr().out.splitlines() == [
         "nothing was removed",
-        "removed 1 entries",
-        "removed 1 exact entries",
+        "removed 1 entry tagged 't'",
+        "removed 1 exact entry",
     ]
 
 

@@ -64,7 +64,7 @@ async def test_a_probe_that_fails_is_private_and_leaves_nothing(
         modes.extend(each.stat().st_mode & 0o777 for each in directory.iterdir())
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(checks.os, "write", full)
+    monkeypatch.setattr(os, "write", full)
     finding = checks._data_dir(config)
     assert (finding.state, "No space left" in finding.says) == ("fail", True)
     assert modes == [0o600]

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import urllib.request
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -28,6 +27,7 @@ from askonce.config import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 QUESTION = {
     "model": "smollm2-135m-instruct",

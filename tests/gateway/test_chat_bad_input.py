@@ -10,6 +10,9 @@ import msgspec
 import pytest
 from tests.gateway.house import AUTH, CHAT, body_of, open_house
 
+from askonce.testing.answers import Reply
+from askonce.testing.engine import FakeEngine
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -93,7 +96,7 @@ async def test_a_body_that_is_too_large(tmp_path: Path, framing: str) -> None:
 
 async def test_a_compressed_body_passes_through(tmp_path: Path) -> None:
     """What cannot be read here is the engine's to read, uncached; `identity` is no compression."""
-    async with open_house(tmp_path) as house:
+    async with open_house(tmp_path, FakeEngine(Reply(), Reply())) as house:
         body = msgspec.json.encode(body_of())
         for _ in range(2):
             answer = await house.send(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from typing import TYPE_CHECKING
 
@@ -68,10 +69,9 @@ async def test_a_large_head_costs_no_quadratic_time(tmp_path: Path) -> None:
     async with open_house(tmp_path) as house, house.caller() as caller:
         await caller.send(START + b"x: ")
         began = time.process_time()
-        with pytest.raises(ConnectionError):
+        with contextlib.suppress(ConnectionError):
             for _ in range(1024):
                 await caller.send(b"a" * 65536)
-            raise ConnectionError  # taken and dropped to the end
         assert time.process_time() - began < 1
 
 
@@ -81,11 +81,12 @@ async def test_extensions_and_trailers_are_bounded(tmp_path: Path, tail: bytes) 
     async with open_house(tmp_path) as house, house.caller() as caller:
         await caller.send(CHUNKED + b"1\r\na\r\n")
         await asyncio.sleep(0.05)
-        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+        with contextlib.suppress(ConnectionError):
             for start in range(0, len(tail), 10_000):
                 await caller.send(tail[start : start + 10_000])
                 await asyncio.sleep(0.001)
-            await caller.answer()
+        async with asyncio.timeout(5):
+            assert await caller.at_end()
 
 
 async def test_trailers_are_no_headers(tmp_path: Path) -> None:

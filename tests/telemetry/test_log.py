@@ -52,3 +52,12 @@ def test_a_fanout_hands_on_to_each() -> None:
     event = events.GuardVetoed(guard="names")
     Fanout([first, second]).emit(event)
     assert first.events == second.events == [event]
+
+
+def test_a_trial_that_changes_nothing_is_no_news(caplog: pytest.LogCaptureFixture) -> None:
+    """A part that stays broken is told once, and once more when it works again."""
+    sink = LogSink()
+    states: tuple[events.BreakerState, ...] = ("open", "half_open", "open", "half_open", "closed")
+    for state in states:
+        sink.emit(events.BreakerMoved(part="store", state=state))
+    assert caplog.messages == ["part=store breaker=open", "part=store breaker=closed"]

@@ -10,7 +10,43 @@ from hypothesis import strategies as st
 
 from askonce.trust.guards import GUARDS, verdicts, veto
 
+LEASE = (
+    "The owner lets a house to the guest, and the guest pays the owner every month "
+    "unless the owner has let it rot. "
+)
+
 TRAPS = {
+    "literal": [
+        ("How many letters are in cheque?", "How many letters are in check?"),
+        ("How is behaviour pronounced?", "How is behavior pronounced?"),
+        ('Is "neighbour" good style?', 'Is "neighbor" good style?'),
+        ("What rhymes with pans?", "What rhymes with pan?"),
+        ("Is level a palindrome?", "Is Level a palindrome?"),
+        ("Translate to Dutch: my cats sleep", "Translate to Dutch: my cat sleeps"),
+        ("Rewrite the sentence: Your here", "Rewrite the sentence: You're here"),
+        ("Count the spaces in: p q", "Count the spaces in: p  q"),
+        ("Sort these: b a", "Sort these: b, a"),
+        ("Does the sentence end well: No!", "Does the sentence end well: No"),
+        ('Is this valid? {"k":[2]}', 'Is this valid? {"k":[2}}'),
+        ("Who says 'hey there'?", "Who says 'Hey there'?"),
+        ("What is \u202eolleh?", "What is olleh?"),
+        ("What is 4\u200b5?", "What is 45?"),
+    ],
+    "case": [
+        ("What does sort -r do?", "What does sort -R do?"),
+        ("How much is 3 mW?", "How much is 3 MW?"),
+        ("Is 20 Mb enough?", "Is 20 MB enough?"),
+        ("Is it 7 m long?", "Is it 7 M long?"),
+        ("Is CO harmful?", "Is Co harmful?"),
+        ("is the passphrase dragon42 weak", "is the passphrase Dragon42 weak"),
+        ("What is dGVh= in plain text?", "What is DGVh= in plain text?"),
+        ("Who sets the Total variable?", "Who sets the total variable?"),
+        ("where does IT sit", "where does it sit"),
+        ("Can you tell US the rules?", "Can you tell us the rules?"),
+        ("When does March begin?", "When does march begin?"),
+        ("Is Polish hard?", "Is polish hard?"),
+        ("Does -x come before -X or not?", "Does -X come before -x or not?"),
+    ],
     "numbers": [
         ("How do I book a table for 4?", "How do I book a table for 6?"),
         ("What is 15% of 200?", "What is 20% of 200?"),
@@ -22,6 +58,15 @@ TRAPS = {
         ("Who won the World Cup?", "Who won the 1998 World Cup?"),
         ("Does the shop open at 8am?", "Does the shop open at 8pm?"),
         ("Does the train leave at 14:30?", "Does the train leave at 15:30?"),
+        ("Mix 4 g of zinc with 9 g of tin?", "Mix 9 g of zinc with 4 g of tin?"),
+        ("Use 3 eggs and 8 apples. Enough?", "Use 8 eggs and 3 apples. Enough?"),
+        ("Ann has 2 and Bob 6. Who has more?", "Ann has 6 and Bob 2. Who has more?"),
+        ("What is 9 - 4?", "What is 4 - 9?"),
+        ("Who lost 3-1?", "Who lost 1-3?"),
+        ("Is 02-05-2011 a holiday?", "Is 05-02-2011 a holiday?"),
+        ("Is 7 km more than 3 km?", "Is 3 km more than 7 km?"),
+        ("Is 2.5 the answer?", "Is 2,5 the answer?"),
+        ("What is 3²?", "What is 32?"),
     ],
     "units": [
         ("How heavy is 10 kg of flour?", "How heavy is 10 lbs of flour?"),
@@ -45,6 +90,8 @@ TRAPS = {
         ("Does `a` work?", "Does it work?"),
         ("How do I learn C++?", "How do I learn C#?"),
         ("What is 7 + 5?", "What is 7 * 5?"),
+        ("Is `x` or `y` tried first?", "Is `y` or `x` tried first?"),
+        ("Reviews of the film :)", "Reviews of the film :("),
         ("Why does foo.bar() fail?", "Why does foo.baz() fail?"),
     ],
     "names": [
@@ -71,6 +118,12 @@ TRAPS = {
         ("Is the zoo suitable for babies?", "Is the zoo suitable for adults?"),
         ("How do I install the driver?", "How do I uninstall the driver?"),
         ("What is the minimum age?", "What's the maximum age?"),
+        ("What causes hypokalemia?", "What causes hyperkalemia?"),
+        ("Is intracellular fluid salty?", "Is extracellular fluid salty?"),
+        ("Who runs the prewar archive?", "Who runs the postwar archive?"),
+        ("Is the drug painful?", "Is the drug painless?"),
+        ("Who is the interviewer?", "Who is the interviewee?"),
+        ("Is she bilingual?", "Is she trilingual?"),
     ],
     "order": [
         ("Did Anna call Peter?", "Did Peter call Anna?"),
@@ -84,6 +137,22 @@ TRAPS = {
         ("Is Robert using Nathan?", "Is Nathan using Robert?"),
         ("Is Anna Peter's boss?", "Is Peter Anna's boss?"),
         ("Who did Anna follow?", "Who followed Anna?"),
+        ("Does rain bring joy?", "Does joy bring rain?"),
+        ("Peter lent Anna a bike. Who rides it?", "Anna lent Peter a bike. Who rides it?"),
+        ("Which club owns the pitch?", "Which club does the pitch own?"),
+        ("What town borders Hull?", "What town does Hull border?"),
+        ("What worries parents?", "What do parents worry?"),
+        ("Who is the aunt of Peter?", "Who is Peter the aunt of?"),
+        ("Who is Peter's aunt?", "Who is Peter the aunt of?"),
+        ("Whose aunt is Anna?", "Who is the aunt of Anna?"),
+        ("I want jam but fear honey. Ideas?", "I want honey but fear jam. Ideas?"),
+        ("If it snows we ski, if it thaws we hike", "If it snows we hike, if it thaws we ski"),
+        ("Fill the pan then light the stove", "Light the stove then fill the pan"),
+        ("Wash the car and feed the cat", "Feed the car and wash the cat"),
+        ("Does P follow A?", "Does A follow P?"),
+        ("Is b faster than a?", "Is a faster than b?"),
+        ("Is my sister taller than me?", "Am I taller than my sister?"),
+        (LEASE + "May the guest sue the owner?", LEASE + "May the owner sue the guest?"),
         (
             "How do I move files from Dropbox to Drive?",
             "How do I move files from Drive to Dropbox?",
@@ -95,12 +164,14 @@ TRAPS = {
         ("Is Ann as old as Mary?", "Is Ann older than Mary?"),
         ("Do all birds migrate?", "Do some birds migrate?"),
         ("Can I park until noon?", "Can I park from noon?"),
+        ("Only Peter eats meat", "Peter eats only meat"),
     ],
     "person": [
         ("How do I renew my card?", "How do I renew your card?"),
         ("Do I owe them money?", "Do they owe me money?"),
         ("Is he allowed to vote?", "Is she allowed to vote?"),
         ("Can I see my file?", "Can they see their file?"),
+        ("Give me your keys?", "Give you my keys?"),
     ],
     "question": [
         ("When was the bridge built?", "Where was the bridge built?"),
@@ -114,12 +185,21 @@ TRAPS = {
         ("Can I sign the form?", "Must I sign the form?"),
         ("Is Anna a nurse?", "Was Anna a nurse?"),
         ("Do I have to tip?", "Can I tip?"),
+        (
+            "The carrier shall insure the load on its own account, and may stop on the way",
+            "The carrier may insure the load on its own account, and may stop on the way",
+        ),
+        ("The lender will pay by May and can claim", "The lender must pay by May and can claim"),
     ],
     "content": [
         ("how can I reset my password", "How do I reset my router?"),
         ("How do I reset my router?", "How do I reset my password?"),
         ("What is the capital of france", "What is the capital of spain"),
         ("What are the symptoms of flu?", "What are the symptoms of flu in babies?"),
+        ("How large is niger", "How large is nigeria"),
+        ("Is nitrate toxic?", "Is nitrite toxic?"),
+        ("Is the country tax due?", "Is the county tax due?"),
+        ("Who is Hansen?", "Who is Hanson?"),
         ("side effects of ibuprofen", "side effects of aspirin"),
         ("Is my order shipped?", "Is my order delivered?"),
         ("How do I cook rice?", "How do I cook lentils?"),
@@ -131,6 +211,26 @@ TRAPS = {
 }
 
 SAME = [
+    ("What do 5 apples and 3 pears cost?", "What do 3 pears and 5 apples cost?"),
+    ("Ann needs 2 coats and 4 hats", "Ann needs 4 hats and 2 coats"),
+    ("How far is france?", "How far is France?"),
+    ("How do I use whatsapp at work?", "How do I use WhatsApp at work?"),
+    ("How Do I Reset My Password?", "how do I reset my password?"),
+    ("Is it 10 GB?", "is it 10 gb"),
+    ("IS IT 7 M LONG?", "is it 7 m long?"),
+    ("Who is the owner of the shop?", "Who's the shop's owner?"),
+    ("How does real gas differ from ideal gas?", "how does real gas differ from ideal gas"),
+    ("Compare real gas and ideal gas", "Compare ideal gas and real gas"),
+    ("Compare web pages and web sites", "Compare web sites and web pages"),
+    ("Is Peter or Anna older?", "Is Anna or Peter older?"),
+    ("At night, may I park here?", "May I park here at night?"),
+    ("How do I reset my password? :)", "How do I reset my password?"),
+    ("Quick question: where is my parcel?", "Where is my parcel?"),
+    ("Does the café open at noon?", "Does the cafe\u0301 open at noon?"),
+    ("Is it ok to go?", "Is it OK to go?"),
+    ("How do I reset my “old” password", "How do I reset my “old” password?"),
+    ("Is this the renewal form?", "Is this the form to renew?"),
+    ("Does vitamin a help?", "Does vitamin A help?"),
     ("How do I reset my password?", "how do i reset my password"),
     ("How do I reset my password?", "Hi there! How do I reset my password please? Thanks"),
     ("How do I reset my password?", "How can you reset your password?"),
@@ -223,9 +323,18 @@ def test_a_text_never_excludes_itself(text: str) -> None:
     assert veto(text, "  ".join(text.split(" "))) is None
 
 
-@given(st.text(st.characters(max_codepoint=126, min_codepoint=32), max_size=60))
+ORDINARY_WORDS = [
+    *["how", "do", "i", "reset", "my", "password", "where", "is", "the", "nearest", "bank"],
+    *["can", "she", "swim", "over", "there", "at", "noon"],
+]
+ORDINARY = st.lists(st.sampled_from(ORDINARY_WORDS), min_size=1, max_size=12).map(
+    lambda words: " ".join(words).capitalize() + "?"
+)
+
+
+@given(ORDINARY)
 def test_case_alone_is_no_evidence(text: str) -> None:
-    """Shouting a question does not change it."""
+    """Shouting an ordinary question, or writing it all small, does not change it."""
     assert veto(text, text.upper()) is None
     assert veto(text.lower(), text) is None
 

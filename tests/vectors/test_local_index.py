@@ -153,6 +153,24 @@ async def test_a_large_partition_is_read_newest_first_and_then_whole(
     assert await names(later, vectors[0], k=1) == ["0"]
 
 
+async def test_a_full_queue_only_delays_the_background(
+    make: Callable[..., LocalIndex], clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While calls take every place in the queue the rest of the work waits, and is then done."""
+    first = make(max_entries=5000)
+    for number, vector in enumerate(scattered(1500)):
+        await first.add(HERE, item(str(number), clock), vector)
+    later = make(max_entries=5000)
+    await names(later, scattered(1)[0], k=1)
+    limit = later._worker._limit
+    later._worker._limit = 0
+    await asyncio.sleep(0.05)
+    assert not later._settling.done()  # type: ignore[union-attr] # it was begun by the lookup
+    later._worker._limit = limit
+    await later.settled()
+    assert not later._follower.unsettled
+
+
 async def test_a_graph_finds_what_a_scan_finds(
     make: Callable[..., LocalIndex], clock: FakeClock
 ) -> None:

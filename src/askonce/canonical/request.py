@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 from typing import Final
 
@@ -27,6 +28,8 @@ WITHOUT_EFFECT: Final = {
 
 ABOUT_THE_PROMPT: Final = frozenset({"echo", "prompt_logprobs", "return_token_ids"})
 """Fields that make the answer repeat its own prompt, which another question's answer cannot."""
+
+_LONE_SURROGATE: Final = re.compile(rb"\\u[dD][89abAB]..(?!\\u[dD][c-fC-F])")
 
 _EXACT_FLOATS: Final = 2.0**53
 
@@ -81,7 +84,7 @@ def _parse(body: bytes) -> Call:
     try:
         parsed = _decode(body)
     except ValueError as error:
-        raise RequestError(f"The body is not valid JSON: {error}.", code="invalid_json") from error
+        raise RequestError(_unreadable(body, error), code="invalid_json") from error
     if type(parsed) is not dict:
         raise _wrong_type("The body", "a JSON object")
     _check_types(parsed)
@@ -98,6 +101,16 @@ def _parse(body: bytes) -> Call:
     wants_usage = options is not None and options.get("include_usage") is True
     streams = parsed.get("stream") is True
     return Call(parsed["model"], streams, wants_usage, parsed, canonical, fields)
+
+
+def _unreadable(body: bytes, error: ValueError) -> str:
+    """What is wrong, plainer than the decoder says it where it can be told."""
+    said = str(error)
+    if not body.strip():
+        return "The body is empty."
+    if "UTF-8" in said or "surrogate" in said or _LONE_SURROGATE.search(body):
+        return "The body is not valid Unicode."
+    return f"The body is not valid JSON: {said}."
 
 
 def _check_types(parsed: dict[str, Json]) -> None:

@@ -47,9 +47,11 @@ def stats(config: Config) -> int:
 
 
 def _scrape(config: Config) -> str:
-    url = f"http://{config.server.host}:{config.server.port}/metrics"
+    host = f"[{config.server.host}]" if ":" in config.server.host else config.server.host
+    url = f"http://{host}:{config.server.port}/metrics"
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
+        with direct.open(url, timeout=PATIENCE) as answer:
             page = str(answer.read().decode())
     except (OSError, ValueError):
         return ""
@@ -62,14 +64,19 @@ async def _held(config: Config) -> list[str]:
     parts = await open_parts(config, clock=SystemClock(), sink=NoSink())
     try:
         held = await parts.store.stats()
-        lines.append(f"  exact     {held.entries} entries, {held.size / 1e6:.1f} MB")
-        if parts.index is not None:
-            lines.append(f"  semantic  {await parts.index.count()} entries")
+        lines.append(f"  exact     {counted(held.entries)}, {held.size / 1e6:.1f} MB")
+        lines.append(f"  semantic  {await _semantic_held(parts)}")
     except CacheFault as fault:
         lines.append(f"  they cannot be read: {fault}")
     finally:
         await parts.close()
     return lines
+
+
+async def _semantic_held(parts: Parts) -> str:
+    if parts.index is None:
+        return f"off: {parts.semantic_off}" if parts.semantic_off else "off"
+    return counted(await parts.index.count())
 
 
 def clear(config: Config, chosen: Chosen) -> int:
@@ -116,11 +123,22 @@ async def _remove(parts: Parts, chosen: Chosen, *, both: bool) -> str:
     if chosen.tag is not None:
         if not isinstance(parts.store, SupportsTags):
             raise ConfigError("this store does not know tags")
-        return f"removed {await parts.store.delete_tag(chosen.tag)} entries"
-    removed = []
+        tagged = await parts.store.delete_tag(chosen.tag)
+        return f"removed {counted(tagged)} tagged {chosen.tag!r}"
+    lines = []
     if both or chosen.exact:
-        removed.append(f"{await parts.store.clear()} exact")
+        lines.append(f"removed {counted(await parts.store.clear(), 'exact ')}")
     if both or chosen.semantic:
-        count = await parts.index.clear() if parts.index is not None else 0
-        removed.append(f"{count} semantic")
-    return f"removed {' and '.join(removed)} entries"
+        lines.append(await _remove_semantic(parts))
+    return "\n".join(lines)
+
+
+async def _remove_semantic(parts: Parts) -> str:
+    if parts.index is None:
+        return f"semantic entries were left: {parts.semantic_off or 'the semantic tier is off'}"
+    return f"removed {counted(await parts.index.clear(), 'semantic ')}"
+
+
+def counted(number: int, kind: str = "") -> str:
+    """A number of entries as a person says it."""
+    return f"{number} {kind}{'entry' if number == 1 else 'entries'}"

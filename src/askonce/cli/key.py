@@ -14,7 +14,7 @@ from askonce.errors import ConfigError, RequestError
 from askonce.gateway.chat import PATH
 from askonce.gateway.routing import Upstreams
 from askonce.gateway.tenants import joined, partitioner
-from askonce.settings import server_secret
+from askonce.settings import known_secret
 from askonce.wiring import open_upstream
 
 if TYPE_CHECKING:
@@ -32,8 +32,9 @@ def print_keys(config: Config, file: str, other: str | None, caller: Caller) -> 
     """Print each file's key; with two, what differs; returns 1 when they differ, else 0."""
     files = [file] if other is None else [file, other]
     calls = [_read(name) for name in files]
+    secret = _secret(config)
     for name, call in zip(files, calls, strict=True):
-        print(f"{exact_key(_scope(config, call, caller), call).hex()}  {name}")
+        print(f"{exact_key(_scope(config, call, caller, secret), call).hex()}  {name}")
     if other is None:
         return 0
     told = differences(*calls)
@@ -59,12 +60,22 @@ def _headers_of(caller: Caller) -> list[tuple[bytes, bytes]]:
     return [(b"authorization", value)] if value else []
 
 
-def _scope(config: Config, call: Call, caller: Caller) -> Scope:
+def _secret(config: Config) -> bytes:
+    """What keys the hash of the caller's credential; making one is the server's business."""
+    if config.tenants.secret or config.tenants.scope == "shared":
+        return config.tenants.secret.encode()
+    secret = known_secret(Path(config.server.data_dir))
+    if secret is None:
+        said = f"no server has made its secret in {config.server.data_dir} yet"
+        print(f"askonce: {said}: its keys will be others", file=sys.stderr)
+    return secret or bytes(32)
+
+
+def _scope(config: Config, call: Call, caller: Caller, secret: bytes) -> Scope:
     """The scope that the running gateway would give the same request."""
     configured = config.upstream or (embedded_upstream(config, "http://127.0.0.1/v1"),)
     upstreams = Upstreams([(each.models, open_upstream(each)) for each in configured])
     upstream = upstreams.for_model(call.model)
-    secret = config.tenants.secret.encode() or server_secret(Path(config.server.data_dir))
     return Scope(
         endpoint=f"{PATH}?",
         upstream=upstream.name,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
@@ -10,6 +10,8 @@ from askonce.errors import RequestError
 from askonce.gateway.errors import error_body
 
 if TYPE_CHECKING:
+    from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+
     from askonce.gateway.http import Scope
 
 MAX_HEAD = 128 * 1024
@@ -76,7 +78,8 @@ class BoundedProtocol(HttpToolsProtocol):
     def _refuse(self, error: RequestError) -> None:
         """Answer if no answer has begun, and read no further."""
         self._refused = True
-        if self.cycle is not None and not self.cycle.response_complete:
+        cycle = cast("RequestResponseCycle | None", self.cycle)  # None before the first request
+        if cycle is not None and not cycle.response_complete:
             self.transport.close()
             return
         scope: Scope = {"path": ""}

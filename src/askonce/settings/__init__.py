@@ -1,6 +1,12 @@
 """From what the operator wrote to one `Config`: defaults < TOML file < environment < flags."""
 
-from askonce.settings.files import data_dir, find_config_file, make_data_dir, server_secret
+from askonce.settings.files import (
+    data_dir,
+    find_config_file,
+    known_secret,
+    make_data_dir,
+    server_secret,
+)
 from askonce.settings.load import (
     HANDED_OVER,
     hand_over,
@@ -19,6 +25,7 @@ __all__ = [
     "from_environ",
     "from_table",
     "hand_over",
+    "known_secret",
     "load_config",
     "make_data_dir",
     "refuse_key_alone",

@@ -60,6 +60,11 @@ def make_data_dir(directory: Path) -> None:
         raise ConfigError(f"{directory} cannot be written: choose another by --data-dir")
 
 
+def known_secret(directory: Path) -> bytes | None:
+    """The secret if one was made; changes nothing."""
+    return server_secret(directory) if (directory / "secret").exists() else None
+
+
 def server_secret(directory: Path) -> bytes:
     """The secret kept in a data directory, made on first use; the same for all processes."""
     path = directory / "secret"

@@ -17,6 +17,9 @@ health = logging.getLogger("askonce.health")
 class LogSink:
     """Writes to the loggers `askonce.access` (info) and `askonce.health` (warning)."""
 
+    def __init__(self) -> None:
+        self._told: dict[str, str] = {}
+
     def emit(self, event: Event) -> None:
         """Log what an operator wants to see at once; other events are for metrics."""
         if isinstance(event, Served):
@@ -30,5 +33,13 @@ class LogSink:
                 event.latency * 1e3,
                 event.ttft * 1e3,
             )
-        elif isinstance(event, BreakerMoved):
+        elif isinstance(event, BreakerMoved) and self._is_news(event):
             health.warning("part=%s breaker=%s", event.part, event.state)
+
+    def _is_news(self, event: BreakerMoved) -> bool:
+        """A trial that fails, or says nothing under load, leaves everything as it was."""
+        told = self._told.get(event.part, "closed")
+        if event.state in {"half_open", told}:
+            return False
+        self._told[event.part] = event.state
+        return True

@@ -77,5 +77,5 @@ class Caller:
         """Whether the other side has closed the connection."""
         try:
             return await self.reader.read(1) == b""
-        except ConnectionResetError:
+        except ConnectionError:
             return True

@@ -16,8 +16,9 @@ async def serving(
     *,
     http: type[asyncio.Protocol] | Literal["httptools"] = "httptools",
 ) -> AsyncIterator[int]:
-    """Serve with uvicorn's protocol, or another, on a free loopback port, lifespan included; yields the port.
+    """Serve on a free loopback port, lifespan included; yields the port.
 
+    http: the server's side of a connection, uvicorn's unless another is given.
     On leaving, whatever request is still at work is cancelled.
     """
     import uvicorn

@@ -72,8 +72,11 @@ def _match(
     if len(only_left) > _MOST_LEFT or len(only_right) > _MOST_LEFT:
         return 0
     met = _joined(only_left, only_right, right) + _joined(only_right, only_left, left)
+    named = left.names | right.names
     for one in sorted(only_left):
         for other in sorted(only_right):
+            if {one, other} & named:
+                continue
             near = one[:1] == other[:1] and kin(one, other)  # kin share their first letter
             if near or _spelt_alike(one, other, left, right):
                 del only_left[one], only_right[other]

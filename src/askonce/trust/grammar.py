@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import msgspec
 
 from askonce.trust.lexicon import FILLERS, SOFT, listed
@@ -15,6 +17,7 @@ _MODAL = {
     "must": "must", "required": "must", "mandatory": "must",
     "should": "should", "ought": "should",
 }  # fmt: skip
+_FORCE = {**_MODAL, "shall": "shall", "will": "will", "might": "may"}
 _PERSON = {
     "i": "1", "me": "1", "we": "1", "us": "1", "you": "2",
     "he": "m", "him": "m", "she": "f", "her": "f", "they": "3", "them": "3",
@@ -30,6 +33,9 @@ _ROLE = {
     "over": "over", "under": "under", "in": "in", "inside": "in", "of": "of", "on": "on",
     "with": "with", "without": "without", "via": "via", "not": "not",
 }  # fmt: skip
+PREPOSITIONS = frozenset(map(form, _ROLE))
+_GAP = frozenset({"", "who", "whom", "what", "which"})
+_ASK_PARTY = frozenset({"who", "whom", "what", "which"})
 _BE = frozenset({"is", "are", "am", "was", "were", "be", "been", "being", "get", "got"})
 _TIME = frozenset(map(form, ("time", "date", "day", "year", "month")))
 _PLACE = frozenset(map(form, ("place", "city", "country")))
@@ -42,6 +48,8 @@ class Grammar(msgspec.Struct, frozen=True):
     """Question words, by what kind of answer they want."""
     tenses: frozenset[str]
     moods: frozenset[str]
+    forces: dict[str, int]
+    """How often each kind of modal verb stands in the text."""
     persons: frozenset[str]
     owners: frozenset[str]
     subjects: frozenset[str]
@@ -51,6 +59,9 @@ class Grammar(msgspec.Struct, frozen=True):
     passive: bool
     aided: bool
     """A question word with do-support: the question is about the object."""
+    whose: bool
+    stranded: bool
+    """An "of" that governs nothing, as in "who is she the mother of"."""
 
 
 def parse(words: tuple[str, ...], forms: tuple[str, ...]) -> Grammar:
@@ -59,13 +70,29 @@ def parse(words: tuple[str, ...], forms: tuple[str, ...]) -> Grammar:
         asks=_asks(words),
         tenses=_tenses(words),
         moods=frozenset(_MODAL[word] for word in words if word in _MODAL),
+        forces=dict(Counter(_FORCE[word] for word in words if word in _FORCE)),
         persons=frozenset(_PERSON[word] for word in words if word in _PERSON),
         owners=frozenset(_OWNER[word] for word in words if word in _OWNER),
         subjects=frozenset(_SUBJECT[word] for word in words if word in _SUBJECT),
         objects=frozenset(_OBJECT[word] for word in words if word in _OBJECT),
         roles=_roles(words, forms),
         passive=_passive(words),
-        aided=len(words) > 1 and words[0] in {"who", "whom", "what"} and form(words[1]) == "do",
+        aided=_aided(words),
+        whose="whose" in words,
+        stranded=_stranded(words),
+    )
+
+
+def _aided(words: tuple[str, ...]) -> bool:
+    """Whether a form of "do" follows the question word, or the noun that it asks for."""
+    place = next((n for n, word in enumerate(words) if word in _ASK_PARTY), len(words))
+    return any(form(word) == "do" for word in words[place + 1 : place + 4])
+
+
+def _stranded(words: tuple[str, ...]) -> bool:
+    return any(
+        word == "of" and following in _GAP
+        for word, following in zip(words, (*words[1:], ""), strict=False)
     )
 
 

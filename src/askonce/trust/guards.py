@@ -6,16 +6,19 @@ Guards that judge single words bind near-copies only, where one word is what the
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from askonce.trust.comparison import Comparison, compare
 from askonce.trust.lexicon import listed
 from askonce.trust.reading import analyse, equal
 from askonce.trust.roles import exchanged
+from askonce.trust.slots import misplaced
+from askonce.trust.surface import recased, requoted, rewritten
 from askonce.trust.words import exclude, excluded, form
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 NEAR = 0.65
 """From this share of common forms (Dice) on, two texts are near-copies."""
@@ -52,26 +55,36 @@ _RELATIONS = listed("before after over under until except atleast atmost")
 
 def veto(question: str, cached: str) -> str | None:
     """The name of the first guard that holds evidence against serving, or None."""
-    left, right = analyse(question), analyse(cached)
-    if equal(left, right):
-        return None
-    pair = compare(left, right)
-    return next((name for name, holds in GUARDS.items() if holds(pair)), None)
+    return next(_evidence(question, cached), None)
 
 
 def verdicts(question: str, cached: str) -> list[str]:
     """The names of all guards that hold evidence against serving."""
+    return list(_evidence(question, cached))
+
+
+def _evidence(question: str, cached: str) -> Iterator[str]:
     left, right = analyse(question), analyse(cached)
-    if equal(left, right):
-        return []
+    asked = _WRITTEN if equal(left, right) else GUARDS
     pair = compare(left, right)
-    return [name for name, holds in GUARDS.items() if holds(pair)]
+    return (name for name in asked if GUARDS[name](pair))
+
+
+def _literal(pair: Comparison) -> bool:
+    left, right = pair.left.surface, pair.right.surface
+    return rewritten(left, right) or (pair.alike >= CONTAINED and requoted(left, right))
+
+
+def _case(pair: Comparison) -> bool:
+    return recased(pair.left.surface, pair.right.surface)
 
 
 def _numbers(pair: Comparison) -> bool:
     left = pair.only_left & pair.left.numbers
     right = pair.only_right & pair.right.numbers
-    return bool(left and right) or (bool(left or right) and pair.alike >= 0.5)
+    if (left and right) or ((left or right) and pair.alike >= 0.5):
+        return True
+    return misplaced(pair)
 
 
 def _clash(pair: Comparison, of: frozenset[str]) -> bool:
@@ -87,6 +100,8 @@ def _dates(pair: Comparison) -> bool:
 
 
 def _code(pair: Comparison) -> bool:
+    if pair.left.marks != pair.right.marks and sorted(pair.left.marks) == sorted(pair.right.marks):
+        return True
     left = pair.only_left & pair.left.codes
     right = pair.only_right & pair.right.codes
     return bool(left and right) or (bool(left or right) and pair.alike >= 0.5)
@@ -126,7 +141,13 @@ def _scope(pair: Comparison) -> bool:
     if not _framed_alike(pair):
         return False
     quantified = left & _QUANTIFIERS - right and right & _QUANTIFIERS - left
-    return bool(quantified or differ & _RELATIONS or "only" in differ)
+    limited = _limited(pair.left.words) != _limited(pair.right.words) and pair.akin == 1
+    return bool(quantified or differ & _RELATIONS or "only" in differ or limited)
+
+
+def _limited(words: tuple[str, ...]) -> str:
+    """The word after the first "only"."""
+    return words[(*words, "only").index("only") + 1 :][:1][0] if "only" in words[:-1] else ""
 
 
 def _person(pair: Comparison) -> bool:
@@ -134,6 +155,8 @@ def _person(pair: Comparison) -> bool:
         return False
     left, right = pair.left.grammar, pair.right.grammar
     if left.subjects & right.objects and left.objects & right.subjects:
+        return True
+    if left.persons == right.owners != left.owners == right.persons:
         return True
     third = {"m", "f"}
     if (left.persons | left.owners) & third != (right.persons | right.owners) & third:
@@ -158,7 +181,8 @@ def _mood(pair: Comparison) -> bool:
     if not _framed_alike(pair):
         return False
     left, right = pair.left.grammar, pair.right.grammar
-    if left.moods and right.moods and not left.moods & right.moods:
+    forces, other_forces = Counter(left.forces), Counter(right.forces)
+    if forces - other_forces and other_forces - forces:
         return True
     return bool(left.tenses and right.tenses and not left.tenses & right.tenses)
 
@@ -181,6 +205,8 @@ def _content(pair: Comparison) -> bool:
 
 
 GUARDS: dict[str, Callable[[Comparison], bool]] = {
+    "literal": _literal,
+    "case": _case,
     "numbers": _numbers,
     "units": _units,
     "dates": _dates,
@@ -196,3 +222,6 @@ GUARDS: dict[str, Callable[[Comparison], bool]] = {
     "content": _content,
 }
 """Name and evidence of each guard, in the order they are asked."""
+
+_WRITTEN = ("literal", "case")
+"""Guards that also look at texts that read the same."""

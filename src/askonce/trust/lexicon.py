@@ -39,6 +39,18 @@ SOFT = listed(
 )
 """Say little alone: one of them too many is no evidence. Guards of their own look at some."""
 
+CASED = listed(
+    """
+    may will march august polish turkey china japan chad guinea jersey nice reading bath cork
+    go rust swift shell apple target gap chase discover square stripe slack teams zoom meet drive
+    outlook edge safari mercury oracle express visa mint jobs friends mark bill rose frank jack
+    nick art grace hope faith joy dawn sandy rich miles rob sue drew gene dean earl grant cook
+    baker smith young brown black white green king price stone bush
+    it us who aids act sat cat ram pet ice
+    """
+)
+"""Words that name something else with a capital."""
+
 CONTRACTIONS = {
     "cannot": "can not",
     "cant": "can not",

@@ -69,7 +69,7 @@ def _digits(text: str, after: str, result: list[Token]) -> int:
         result.append(Token(_clock(text, after), "number"))
         return 2 if after in {"am", "pm"} else 1
     if after in _SCALES and after != "hundred":
-        value = float(decimal(text)) if decimal(text).count(".") <= 1 else 0.0
+        value = float(decimal(text).replace(",", ".")) if decimal(text).count(".") <= 1 else 0.0
         result.append(Token(f"{value * _SCALES[after]:.15g}", "number"))
         return 2
     result.append(Token(decimal(text), "number"))
@@ -85,14 +85,19 @@ def _clock(text: str, after: str) -> str:
 
 
 def decimal(text: str) -> str:
-    """Digits without thousands separators, leading zeros or an empty fraction."""
+    """Digits without thousands separators, leading zeros or an empty fraction.
+
+    A lone comma that parts no thousands stays: it may be a decimal or a list.
+    """
     if "." in text and "," in text:
         last = "." if text.rfind(".") > text.rfind(",") else ","
         text = text.replace("," if last == "." else ".", "").replace(",", ".")
     elif "," in text:
         parts = text.split(",")
         grouped = all(len(part) == 3 for part in parts[1:])
-        text = "".join(parts) if grouped or len(parts) > 2 else ".".join(parts)
+        if not grouped and len(parts) == 2:
+            return text
+        text = "".join(parts)
     whole, point, fraction = text.partition(".")
     if not fraction.strip("0"):
         point = fraction = ""

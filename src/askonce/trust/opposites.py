@@ -96,3 +96,29 @@ small medium large
 gold silver bronze platinum
 """
 """One line a set: whoever asks about one member does not ask about another."""
+
+COUNTERPARTS = """
+hypo hyper | pre post | ante post | in ex | im ex | in out | de in | macro micro nano | over under
+up down | intra inter extra | sub super | mono bi tri poly uni multi | pro anti | endo exo
+homo hetero | maxi mini | fore after | hemi semi | bio geo | thermo hydro | photo radio
+"""
+"""Prefixes that make different things of one base."""
+
+CONFUSED = """
+country county | contract contact | trial trail | quiet quite | later latter | dessert desert
+principal principle | stationary stationery | complement compliment | angel angle | moral morale
+casual causal | martial marital | united untied | personal personnel | statue statute status
+adapt adopt | through thorough | course coarse | insure ensure | elicit illicit
+prescribe proscribe | perspective prospective | conscience conscious | council counsel
+formally formerly | precede proceed | historic histrionic | lightning lightening | breath breadth
+clothes cloths | ingenious ingenuous | respectively respectfully | sensual sensuous
+discreet discrete | economic economical | industrial industrious | considerate considerable
+immigrate emigrate | immigrant emigrant | immigration emigration | costume custom | expect except
+carton cartoon | desperate disparate | diary dairy | assure insure | device devise
+collage college | import impart | interstate intestate | mediation medication meditation
+prostate prostrate | populace populous | ordinance ordnance | palate palette pallet
+simulate stimulate | tortuous torturous | aural oral | cereal serial | ileum ilium
+humerus humorous | abduct adduct | abduction adduction | absorb adsorb | absorption adsorption
+afferent efferent | ureter urethra | peroneal perineal
+"""
+"""Words a slip apart that are no slips of each other."""

@@ -10,6 +10,7 @@ import msgspec
 from askonce.trust import grammar
 from askonce.trust.lexicon import CONTRACTIONS, FILLERS, SOFT, listed
 from askonce.trust.numbers import numbered
+from askonce.trust.surface import Surface, seen
 from askonce.trust.synonyms import PHRASES
 from askonce.trust.tokens import Token, normalised, tokens
 from askonce.trust.words import form, groups, stem
@@ -21,6 +22,7 @@ _WH = listed("what where who when why how that there it he she here let")
 class Reading(msgspec.Struct, frozen=True):
     """One text, read."""
 
+    surface: Surface
     folded: str
     """The whole text in lower case and single spaces."""
     plain: tuple[str, ...]
@@ -35,6 +37,8 @@ class Reading(msgspec.Struct, frozen=True):
     """How a form was spelt, but for its ending, where a synonym stands for it."""
     names: frozenset[str]
     """Forms written like proper names."""
+    marks: tuple[str, ...]
+    """Code and operators, in order."""
     numbers: frozenset[str]
     codes: frozenset[str]
     negations: int
@@ -55,10 +59,11 @@ def analyse(text: str) -> Reading:
     plain = normalised(text)
     found = numbered(tokens(plain))
     resolved = _phrased(_expanded(found))
-    kept = [token for token in resolved if not _filler(token)] or resolved
+    kept = _kept(resolved) or resolved
     forms = tuple(_form(token) for token in kept)
     words = tuple(token.text for token in resolved)
     return Reading(
+        surface=seen(text),
         folded=plain.casefold(),
         plain=tuple(token.text for token in found),
         words=words,
@@ -66,6 +71,11 @@ def analyse(text: str) -> Reading:
         bag=dict(Counter(forms)),
         stems={f: stem(t.text) for t, f in zip(kept, forms, strict=True) if stem(t.text) != f},
         names=_names(found, kept, forms),
+        marks=tuple(
+            form_
+            for token, form_ in zip(kept, forms, strict=True)
+            if token.kind in {"code", "operator"}
+        ),
         numbers=_of(kept, forms, "number"),
         codes=_of(kept, forms, "code") | _of(kept, forms, "operator"),
         negations=sum(word in _NEGATORS for word in words),
@@ -75,8 +85,21 @@ def analyse(text: str) -> Reading:
     )
 
 
-def _filler(token: Token) -> bool:
-    return token.kind == "word" and token.text in FILLERS
+def _kept(resolved: list[Token]) -> list[Token]:
+    lettered = any(len(token.text) == 1 and token.text not in "ai" for token in resolved)
+    following = [token.text for token in resolved[1:]] + [""]
+    return [
+        token
+        for token, after in zip(resolved, following, strict=False)
+        if token.kind != "word"
+        or token.text not in FILLERS
+        or (token.text == "a" and (token.capital or (lettered and _frames(after))))
+    ]
+
+
+def _frames(after: str) -> bool:
+    """Whether an "a" before this word is a letter, as in "is a bigger than b", not an article."""
+    return after in SOFT or not after.isalpha() or after.endswith("er")
 
 
 def _form(token: Token) -> str:

@@ -2,21 +2,85 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from askonce.trust.comparison import SOFT_FORMS, Comparison
+from askonce.trust.grammar import PREPOSITIONS
+from askonce.trust.words import form
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from askonce.trust.reading import Reading
+    from askonce.trust.grammar import Grammar
+
+    Forms = tuple[str, ...]
+    Frame = tuple[Forms, Forms]
 
 
 def exchanged(pair: Comparison) -> bool:
     """Whether words that both texts share have changed places in a way that matters."""
     if pair.akin < 0.75 or pair.alike < 0.6:
         return False
-    return _roles_traded(pair) or _turned(pair) or _names_swapped(pair)
+    if coordinated(pair):
+        return False
+    _, left, right = framed(pair.left.forms, pair.right.forms)
+    return (
+        bool(_middles(left, right))
+        or _roles_traded(pair)
+        or _owners_traded(pair)
+        or _turned(pair, left, right)
+    )
+
+
+def coordinated(pair: Comparison) -> bool:
+    """Whether the texts differ in the order around an "and" or "or" alone."""
+    shared, left, right = framed(pair.left.forms, pair.right.forms)
+    return any(_level(middle, shared) for middle in _middles(left, right))
+
+
+def framed(left: Forms, right: Forms) -> tuple[Frame, Forms, Forms]:
+    """What both texts begin and end with, and what remains of each."""
+    start, most = 0, min(len(left), len(right))
+    while start < most and left[start] == right[start]:
+        start += 1
+    end = 0
+    while end < most - start and left[-1 - end] == right[-1 - end]:
+        end += 1
+    cut = len(left) - end
+    return (left[:start], left[cut:]), left[start:cut], right[start : len(right) - end]
+
+
+_LONGEST_PARTY = 8
+_CASE = {"me": "i", "us": "we", "him": "he", "them": "they"}
+
+
+def _middles(left: Forms, right: Forms) -> list[Forms]:
+    """What stands between two parties that have changed sides: each m of `A m B` and `B m A`."""
+    left = tuple(_CASE.get(form, form) for form in left)
+    right = tuple(_CASE.get(form, form) for form in right)
+    size = len(left)
+    if size != len(right):
+        return []
+    reach = range(1, min(_LONGEST_PARTY, size) + 1)
+    firsts = [n for n in reach if left[:n] == right[size - n :]]
+    lasts = [n for n in reach if right[:n] == left[size - n :]]
+    return [
+        left[a : size - b]
+        for a in firsts
+        for b in lasts
+        if a + b < size and left[a : size - b] == right[b : size - a]
+    ]
+
+
+def _level(middle: Forms, shared: Frame) -> bool:
+    """Whether what stands between two parties puts neither first: "real gas and ideal gas"."""
+    place = next((n for n, word in enumerate(middle) if word in _LEVEL), None)
+    if place is None:
+        return False
+    before, after = middle[:place], middle[place + 1 :]
+    head, tail = shared
+    return before == tail[:place] and after == head[len(head) - len(after) :]
 
 
 _COUNTER_ROLES = (
@@ -43,46 +107,59 @@ def _roles_traded(pair: Comparison) -> bool:
     return 3 in took.values()
 
 
-def _turned(pair: Comparison) -> bool:
-    order = _order(pair.left, pair.right)
-    if len(order) < 2:
+def _owners_traded(pair: Comparison) -> bool:
+    """Whether a word that belongs in one text, as in "mother of Ann", owns in the other."""
+    if pair.akin < 1:
         return False
     left, right = pair.left.grammar, pair.right.grammar
-    turned = _has_turn(order)
+    if left.whose != right.whose:
+        return _owned(left) | _owned(right) != frozenset()
+    return bool(
+        (right.stranded and _owned(left) - _owned(right))
+        or (left.stranded and _owned(right) - _owned(left))
+    )
+
+
+def _owned(grammar: Grammar) -> frozenset[str]:
+    return frozenset(word for word, role in grammar.roles.items() if role in {"of", "'s"})
+
+
+def _turned(pair: Comparison, rest: Forms, other_rest: Forms) -> bool:
+    left, right = pair.left.grammar, pair.right.grammar
+    asked = left.aided != right.aided and left.asks & right.asks
+    if asked and pair.akin == 1 and len(rest) + len(other_rest) <= _LOCAL:
+        return _objects_differ(rest, other_rest)
+    order = _order(pair.left.forms, pair.right.forms)
+    turned = _has_turn(order) or _has_turn(_order(rest, other_rest))
     if left.passive != right.passive:
         return len(order) >= 3 and not turned and pair.alike >= 0.6 and order == sorted(order)
-    if left.aided != right.aided and {"who", "what"} & left.asks & right.asks:
-        return order[0] != min(order)
     return turned
 
 
-def _names_swapped(pair: Comparison) -> bool:
-    """Whether the same words name two parties in the other order, with a relation in between."""
-    if pair.only_left or pair.only_right or pair.left.grammar.passive or pair.right.grammar.passive:
-        return False
-    order = _order(pair.left, pair.right)
-    names = pair.left.names | pair.right.names
-    if len(order) != 2 or order == sorted(order) or len(names) != 2:
-        return False
-    return _related(pair.left.forms, names) and _related(pair.right.forms, names)
+_LOCAL = 12
+"""Words in both remainders, up to which two questions differ in one place."""
+_FRAME = frozenset(map(form, ("do", "be", "have", "will", "who", "what", "which", "that")))
 
 
-def _related(forms: tuple[str, ...], names: frozenset[str]) -> bool:
-    places = [place for place, word in enumerate(forms) if word in names]
-    return bool(set(forms[places[0] + 1 : places[-1]]) - _LEVEL)
+def _objects_differ(left: Forms, right: Forms) -> bool:
+    """Whether the first of the words that both remainders hold is another one in each."""
+    shared = (set(left) & set(right)) - _FRAME - PREPOSITIONS
+    firsts = [next((word for word in rest if word in shared), "") for rest in (left, right)]
+    return firsts[0] != firsts[1]
 
 
-_LEVEL = frozenset({"and", "or", "vs", "versus"})
+_LEVEL = frozenset({"and", "or", "nor", "vs", "versus"})
 """Between two words, these put neither first."""
 
 
-def _order(left: Reading, right: Reading) -> list[int]:
-    """Where the left text's content words stand in the right text; each occurs once in both."""
-    places = {word: place for place, word in enumerate(_levelled(right.forms))}
+def _order(left: Forms, right: Forms) -> list[int]:
+    """Where the left content words stand on the right; each occurs once in both."""
+    places = {word: place for place, word in enumerate(_levelled(right))}
+    ours, theirs = Counter(left), Counter(right)
     return [
         places[word]
-        for word in _levelled(left.forms)
-        if left.bag[word] == 1 and right.bag.get(word) == 1 and word not in SOFT_FORMS
+        for word in _levelled(left)
+        if ours[word] == 1 and theirs[word] == 1 and word not in SOFT_FORMS
     ]
 
 
@@ -101,7 +178,7 @@ def _has_turn(order: Sequence[int]) -> bool:
     A clause moved to the front makes no such fall, nor do "A or B" and "B or A".
     """
     lowest_after = [0] * len(order)
-    lowest = len(order) + max(order)
+    lowest = len(order) + max(order, default=0)
     for index in range(len(order) - 1, -1, -1):
         lowest_after[index] = lowest
         lowest = min(lowest, order[index])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 from typing import Literal
 
 import msgspec
@@ -14,12 +15,16 @@ _SPAN = re.compile(r"(?<!`)`++([^`]+)`++")
 _PIECE = re.compile(
     r"\d{1,2}:\d{2}(?!\d)|\d+(?:[.,]\d+)*|[^\W\d_]+(?:'[^\W\d_]+)*|[$€£¥₹%]|[+*/=<>^]+|[-\u2212\u2013](?=\d)"
 )
-_CODE = re.compile(
+CODE = re.compile(
     r"\w_\w|://|^www\.|@\w|\\|::|->|\w\(\)|^[~.]{0,2}/\w|^--?[a-z]|[^\W\d_]{2}\.[a-z]|^[a-z]{1,2}(?:\+\+|#)$"
 )
-_INITIALS = re.compile(r"^(?:[^\W\d_]\.)+[^\W\d_]?$")
+INITIALS = re.compile(r"^(?:[^\W\d_]\.)+[^\W\d_]?$")
 _WORD = re.compile(r"^[^\W\d_]+$")
-_EDGES = "\"'.,;:!?()[]{}<>…“”\u2018«»¿¡*"
+EDGES = "\"'.,;:!?()[]{}<>…“”\u2018«»¿¡*"
+_MOST_MARKS = 30
+_TELLING = frozenset({"<super>", "<sub>", "<circle>", "<fraction>", "<square>"})
+_FROWN = re.compile(r"^[:;=]['\u2019]?-?[(\[/|\\cC]+$|^[)\]]+-?[:;=]$")
+"""A face that is not smiling; a smile says nothing about a question."""
 _MINUS = "-\u2212\u2013"
 _SYMBOL = re.compile(
     r"[^\w\s.,;:!?'\"()\[\]{}…“”\u2018\u2019«»¿¡\-\u2013—*/\\_+=<>|~^`&@#$%€£¥₹\uFE0F]"
@@ -36,9 +41,34 @@ class Token(msgspec.Struct, frozen=True):
 
 
 def normalised(text: str) -> str:
-    """The text in one Unicode form, with plain apostrophes and single spaces."""
-    plain = unicodedata.normalize("NFKC", text).replace("\u2019", "'")
-    return " ".join(plain.split())
+    """The text in one Unicode form, with plain apostrophes and single spaces.
+
+    Composing is quadratic in a run of combining marks, so a text with a long one stays as it is.
+    """
+    if not text.isascii() and not _piled(text):
+        text = unicodedata.normalize("NFC", "".join(map(_plain, text)))
+    return " ".join(text.replace("\u2019", "'").split())
+
+
+def _piled(text: str) -> bool:
+    run = 0
+    for char in text:
+        run = run + 1 if not char.isascii() and _marks(char) else 0
+        if run > _MOST_MARKS:
+            return True
+    return False
+
+
+@lru_cache(maxsize=4096)
+def _marks(char: str) -> bool:
+    return all(unicodedata.combining(part) for part in unicodedata.normalize("NFKD", char))
+
+
+@lru_cache(maxsize=4096)
+def _plain(char: str) -> str:
+    """The compatible form of a character, unless it is raised, lowered, circled or a fraction."""
+    kind = unicodedata.decomposition(char).partition(" ")[0]
+    return char if kind in _TELLING else unicodedata.normalize("NFKC", char)
 
 
 def tokens(text: str) -> list[Token]:
@@ -56,19 +86,21 @@ def tokens(text: str) -> list[Token]:
 
 def _prose(text: str, found: list[Token], *, initial: bool) -> bool:
     for chunk in text.split():
-        core = chunk.strip(_EDGES)
+        core = chunk.strip(EDGES)
         _chunk(chunk, core, found, initial=initial)
         if core:
-            initial = chunk[-1] in ".!?:…" and not _INITIALS.match(core)
+            initial = chunk[-1] in ".!?:…" and not INITIALS.match(core)
     return initial
 
 
 def _chunk(chunk: str, core: str, found: list[Token], *, initial: bool) -> None:
-    if _WORD.match(core) and not _ideographic(core):
+    if _FROWN.match(chunk):
+        found.append(Token(chunk, "code"))
+    elif _WORD.match(core) and not _ideographic(core):
         found.append(Token(core.casefold(), "word", _capital(core, initial=initial)))
-    elif _INITIALS.match(core):
+    elif INITIALS.match(core):
         found.append(Token(core.replace(".", "").casefold(), "word", not initial))
-    elif core and _CODE.search(core):
+    elif core and CODE.search(core):
         found.append(Token(core.casefold().rstrip("/"), "code"))
     else:
         _pieces(core or chunk, found, initial=initial)

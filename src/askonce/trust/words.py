@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
-from askonce.trust.lexicon import IRREGULAR
-from askonce.trust.opposites import EXCLUSIVE, OPPOSITES
+from askonce.trust.lexicon import IRREGULAR, listed
+from askonce.trust.opposites import CONFUSED, COUNTERPARTS, EXCLUSIVE, OPPOSITES
 from askonce.trust.synonyms import SYNONYMS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _VOWELS = frozenset("aeiouy")
 _SILENT_E = re.compile("[^aeiouy]{1,2}[aeiouy][^aeiouywx]|..[^cvzs][cvzs]|..dg")
@@ -34,7 +38,7 @@ def stem(word: str) -> str:
     for suffix, kept in (("ies", 4), ("ied", 4), ("ing", 6), ("ed", 5), ("es", 5), ("s", 4)):
         if word.endswith(suffix) and len(word) >= kept:
             return _stripped(word, suffix)
-    return word[:-1] if word[-1] == "e" and len(word) > 5 else word
+    return word[:-1] if word[-1] == "e" != word[-2] and len(word) > 5 else word
 
 
 def _stripped(word: str, suffix: str) -> str:
@@ -77,16 +81,21 @@ def form(word: str) -> str:
     return _SYNONYM.get(bare, bare)
 
 
-def _exclusions() -> dict[str, frozenset[str]]:
+def _rivals(sets: list[str]) -> dict[str, frozenset[str]]:
+    """For each member of a set, the others."""
     table: dict[str, set[str]] = {}
-    for group in (*groups(OPPOSITES), *groups(EXCLUSIVE)):
-        forms = [form(word) for word in group.split()]
-        for one in forms:
-            table.setdefault(one, set()).update(other for other in forms if other != one)
+    for members in map(str.split, sets):
+        for one in members:
+            table.setdefault(one, set()).update(other for other in members if other != one)
     return {word: frozenset(others) for word, others in table.items()}
 
 
-_EXCLUDED = _exclusions()
+def _each(read: Callable[[str], str], table: str) -> list[str]:
+    return [" ".join(map(read, members.split())) for members in groups(table)]
+
+
+_EXCLUDED = _rivals([*_each(form, OPPOSITES), *_each(form, EXCLUSIVE)])
+_CONFUSED = _rivals(_each(stem, CONFUSED))
 _NONE: frozenset[str] = frozenset()
 
 
@@ -97,13 +106,38 @@ def excluded(one: str) -> frozenset[str]:
 
 def exclude(one: str, other: str) -> bool:
     """Whether two forms exclude each other, by the tables or by a prefix like un-."""
-    return other in excluded(one) or prefixed(one, other) or prefixed(other, one)
+    if other in excluded(one) or prefixed(one, other) or prefixed(other, one):
+        return True
+    return countered(one, other)
 
 
 def prefixed(long: str, short: str) -> bool:
     """Whether one form is the other with a negating prefix."""
     gap = len(long) - len(short)
     return 2 <= gap <= 4 and len(short) >= 3 and long.endswith(short) and long[:gap] in _PREFIXES
+
+
+_PARTNERS = _rivals(groups(COUNTERPARTS))
+_LEAST_BASE = 3
+
+
+def countered(one: str, other: str) -> bool:
+    """Whether two words are one base with affixes that exclude each other: hypo-, hyper-; -ful."""
+    if any(
+        one.endswith(end) and other.endswith(counter) and one[: -len(end)] == other[: -len(counter)]
+        for end, counter in _COUNTER_ENDS
+    ):
+        return True
+    return any(
+        other == partner + one[length:]
+        for length in range(2, 6)
+        if len(one) - length >= _LEAST_BASE
+        for partner in _PARTNERS.get(one[:length], _NONE)
+    )
+
+
+_COUNTER_ENDS = [("less", "ful"), ("ful", "less"), ("er", "ee"), ("ee", "er"), ("or", "ee"),
+                 ("ee", "or")]  # fmt: skip
 
 
 def kin(one: str, other: str) -> bool:
@@ -113,24 +147,52 @@ def kin(one: str, other: str) -> bool:
     short, long = sorted((one, other), key=len)
     if len(short) < 4 or not one.isalpha() or not other.isalpha():
         return False
+    if other in _CONFUSED.get(one, _NONE):
+        return False
     return derived(short, long) or misspelt(short, long)
 
 
 def derived(short: str, long: str) -> bool:
-    """Whether the long form begins with nearly all of the short one."""
+    """Whether the long form is the short one, but for its last letter, with a common ending."""
     shared = 0
     for left, right in zip(short, long, strict=False):
         if left != right:
             break
         shared += 1
-    return shared >= 5 and shared >= len(short) - 1 and shared * 10 >= len(long) * 6
+    if shared < 5 or shared < len(short) - 1 or shared * 10 < len(long) * 6:
+        return False
+    return long[shared:] in _ENDINGS
+
+
+_ENDINGS = listed("""
+    s es d ed ded ted r er ers or ors ing al ally ial ical ically ly y ies ied ily ary ery ory
+    ment ments ness ance ence ant ants ent ents ation ations ition ion ions sion tion ive ative
+    able ible ability ibility ic ics ist ists ism ity ty age ages ure ship hood dom ify ise ize
+    ised ized ising izing isation ization e ate ated ating ator en ened ening th ful
+    ious ous eous ed ling let t n an ancy ency cy ie
+""")
 
 
 def misspelt(short: str, long: str) -> bool:
     """Whether few slips (a letter lost, doubled, swapped or mistaken) part the two."""
     if len(long) < 5 or len(long) - len(short) > 2 or short[0] != long[0]:
         return False
+    if _of_series(short, long):
+        return False
     return _within(short, long, 2 if len(short) >= 8 else 1)
+
+
+_SERIES = listed("at it id an en in yn on os as ol yl olon")
+
+
+def _of_series(one: str, other: str) -> bool:
+    """Whether the endings are those of substances of one family: nitrate and nitrite."""
+    one, other = one.removesuffix("e"), other.removesuffix("e")
+    return any(
+        one.endswith(end) and other.endswith(counter) and one[: -len(end)] == other[: -len(counter)]
+        for end in _SERIES
+        for counter in _SERIES - {end}
+    )
 
 
 def _within(one: str, other: str, slips: int) -> bool:

@@ -165,8 +165,9 @@ class LocalIndex:
 
     async def _settle(self) -> None:
         """Work off what is left in slices; a fault ends it, and the next call begins again."""
-        with contextlib.suppress(VectorIndexError):
-            more = True
+        more = True
+        with contextlib.suppress(VectorIndexError, WorkerClosed):
             while more:
-                more = await self._run(self._follower.settle)
+                with contextlib.suppress(WorkerBusy):  # lookups come first
+                    more = await self._worker.run(self._follower.settle)
                 await asyncio.sleep(_PAUSE if not self._worker.waiting else _LONG_PAUSE)

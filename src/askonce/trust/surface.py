@@ -1,0 +1,214 @@
+"""How a text is written: what counts where letters, case and marks are themselves the subject."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from askonce.trust.lexicon import CASED, SOFT
+from askonce.trust.tokens import CODE, EDGES, INITIALS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    _Two = tuple["Spelling", "Spelling"]
+
+Style = Literal["sentence", "lower", "upper", "title"]
+
+_SEVERAL = "two|three|four|five|six|seven|eight|nine|ten|these|those|following|above|below"
+_ABOUT = re.compile(
+    rf"""\b(?:
+    spell(?:s|ed|ing|ings|t)? | mis-?spel\w+ | typos? | accents? | diacritic\w*
+    | (?:upp|low)er[ -]?cas\w+ | (?:camel|snake|title|kebab)[ -]?case | case[ -](?:in)?sensitive
+    | capitali[sz]\w+ | capital[ ]letters?
+    | rhym\w+ | palindrom\w* | anagram\w* | syllab\w+ | vowels? | consonants? | homophon\w+
+    | pronounced? | pronunciations?[ ]of | punctuat\w+ | commas? | apostrophes? | hyphen\w*
+    | synonyms? | antonyms? | etymolog\w+ | plurals? | singular | conjugat\w+
+    | (?:past|present|future)[ ](?:tense|participle) | grammatical\w*
+    | proofread\w* | translat\w+ | transliterat\w+ | transcrib\w+ | verbatim
+    | rewrit\w+ | rewrote | reword\w* | rephras\w+ | paraphras\w+ | reformat\w*
+    | base64 | ascii | utf-?8 | unicode | decod\w+ | encod\w+
+    | the[ ](?:english[ ]|latin[ ]|french[ ]|german[ ]|spanish[ ])?words? | word[ ]count
+    | (?:\d+|{_SEVERAL})[ ]words | repeat[ ]after
+    | (?:how[ ]many|number[ ]of|count)(?:[ ]\w+){{0,3}}[ ]
+      (?:letters|characters|words|spaces|lines|sentences|symbols|digits|tokens|commas)
+    | (?:better|correct|right|wrong)[ ]to[ ](?:say|write)
+    | (?:does|is|in|of|reverse|count)[ ](?:the|this|that|my|following)[ ]
+      (?:text|string|phrase|sentence|paragraph|passage|json)
+    )\b | ^define\b""",
+    re.VERBOSE,
+)
+_TASK = re.compile(
+    r"""\b(?:
+    sort | order | reverse | count | correct | fix | edit | check | validate | parse | format
+    | convert | summari[sz]e | shorten | simplify | classify | label | extract | complete | continue
+    | repeat | say | write | print | explain | interpret | analy[sz]e | sentiment | tone | hash
+    | rate | grade | score | review | judge | mood | identify | detect | transform | rank
+    | is[ ](?:this|the|it) | encrypt | decrypt | tokeni[sz]e | evaluate | improve | polish
+    | quote | replace
+    )\b[^:\n]{0,80}(?::\s|\n)\s*\S""",
+    re.VERBOSE,
+)
+"""A request whose object follows a colon or on a line of its own."""
+_QUOTED = re.compile(
+    r"\"([^\"]{1,200})\"|“([^”]{1,200})”|«([^»]{1,200})»|(?<!\w)['\u2018]([^'\n]{1,200})['\u2019](?!\w)"
+)
+_SYMBOLS = re.compile(r"[{}\[\]<>\\|]|[=+*&]{2,}")
+_HOSTED = re.compile(r"^[^/:\\_]+\.[a-zA-Z]+$")
+"""Hosts, addresses of mail and file names, which few readers take by case."""
+_EXACT = re.compile(r"[^\W\d_]{4}\d|=$")
+"""Endings of identifiers, passwords and encoded text."""
+_CASELESS = frozenset({"i", "ok", "am", "pm"})
+_ACRONYMS = frozenset({"it", "us", "who", "aids"})
+_UNIT = re.compile(r"^[\d.,]*[^\W\d_]{1,2}$")
+_NAMING = re.compile(
+    r"\b(?:variables?|functions?|method|class|passw\w+|passphrase|user ?names?|commands?|flags?"
+    r"|files?|filename|folder|director\w+|constant|keyword|identifiers?|parameter|argument)\b"
+)
+
+
+class Spelling(msgspec.Struct, frozen=True):
+    """One word as written."""
+
+    text: str
+    initial: bool
+    """It begins a sentence."""
+
+
+class Surface(msgspec.Struct, frozen=True):
+    """The written side of a text."""
+
+    text: str
+    spaced: str
+    """The text in single spaces."""
+    literal: bool
+    """The text is about its own letters, words or marks, or hands over a text to work on."""
+    hidden: bool
+    """It holds characters that nobody sees."""
+    quoted: frozenset[str]
+    naming: bool
+    """It speaks of identifiers."""
+    symbols: tuple[str, ...]
+    """Brackets and doubled operators, in order."""
+    spellings: dict[str, tuple[Spelling, ...]]
+    """For each word in lower case, how it is written each time."""
+    style: Style
+
+
+def seen(text: str) -> Surface:
+    """Look at a text; linear in its length."""
+    spaced = " ".join(text.split())
+    lowered = text.lower()
+    spellings = _spellings(text)
+    return Surface(
+        text=text,
+        spaced=spaced,
+        literal=bool(_ABOUT.search(lowered) or _TASK.search(lowered)),
+        hidden=not text.isascii() and any(_invisible(char) for char in text),
+        quoted=frozenset(_quoted(spaced)),
+        naming=bool(_NAMING.search(lowered)),
+        symbols=tuple(_SYMBOLS.findall(text)),
+        spellings=spellings,
+        style=_style(text, spellings),
+    )
+
+
+def rewritten(one: Surface, other: Surface) -> bool:
+    """Whether the writing itself is asked about, or marks up something, and differs."""
+    if one.literal or other.literal:
+        return one.text != other.text
+    if one.hidden or other.hidden:
+        return one.spaced != other.spaced
+    return one.symbols != other.symbols
+
+
+def requoted(one: Surface, other: Surface) -> bool:
+    """Whether one text quotes what the other does not hold to the letter."""
+    return any(text not in other.spaced for text in one.quoted) or any(
+        text not in one.spaced for text in other.quoted
+    )
+
+
+def recased(one: Surface, other: Surface) -> bool:
+    """Whether a word that both texts hold is written in another case that carries meaning."""
+    written = one.style == other.style == "sentence"
+    shouting = "upper" in {one.style, other.style}
+    named = written and (one.naming or other.naming)
+    for word in one.spellings.keys() & other.spellings.keys():
+        told = _EXACT.search(word) or (CODE.search(word) and not _HOSTED.match(word))
+        for a, b in _met(one.spellings[word], other.spellings[word]):
+            if a.text == b.text:
+                continue
+            if told or (not shouting and _another_unit(a.text, b.text)):
+                return True
+            started = (a.initial or b.initial) and a.text[1:] == b.text[1:]
+            if not started and word not in _CASELESS and (named or (written and word in CASED)):
+                return True
+            if word in _ACRONYMS and _shouted(a, one) != _shouted(b, other):
+                return True
+    return False
+
+
+def _met(left: tuple[Spelling, ...], right: tuple[Spelling, ...]) -> Iterable[_Two]:
+    """The places where a word stands in both texts, as far as they can be told."""
+    if len(left) == len(right):
+        return zip(left, right, strict=True)
+    if {each.text for each in left} & {each.text for each in right}:
+        return ()
+    return ((left[-1], right[-1]),)
+
+
+def _another_unit(one: str, other: str) -> bool:
+    """Whether short words differ in more than shouting or a capital, like mW and MW, CO and Co."""
+    if not _UNIT.search(one):
+        return False
+    lower = one.islower() or other.islower()
+    plain = {one, other} <= {one.lower(), one.upper(), one.capitalize()}
+    return not (lower and plain) or one.lower().lstrip("0123456789.,") == "m"
+
+
+def _shouted(spelling: Spelling, surface: Surface) -> bool:
+    return spelling.text.isupper() and surface.style != "upper"
+
+
+def _invisible(char: str) -> bool:
+    return unicodedata.category(char) in {"Cf", "Co"}
+
+
+def _quoted(text: str) -> list[str]:
+    found = ("".join(groups).strip(EDGES + " ") for groups in _QUOTED.findall(text))
+    return [each for each in found if each]
+
+
+def _spellings(text: str) -> dict[str, tuple[Spelling, ...]]:
+    found: dict[str, list[Spelling]] = {}
+    initial = True
+    for chunk in text.replace("\u2019", "'").split():
+        core = chunk.strip(EDGES + "`")
+        if not core:
+            continue
+        found.setdefault(core.casefold(), []).append(Spelling(core, initial))
+        initial = chunk[-1] in ".!?:…" and not INITIALS.match(core)
+    return {word: tuple(each) for word, each in found.items()}
+
+
+def _small(text: str) -> bool:
+    return text == text.lower()
+
+
+def _style(text: str, spellings: dict[str, tuple[Spelling, ...]]) -> Style:
+    if text.isupper():
+        return "upper"
+    words = [(word, each) for word, all_ in spellings.items() for each in all_]
+    if all(_small(each.text) or word in _CASELESS or word[:2] == "i'" for word, each in words):
+        return "lower"
+    if not any(_small(each.text) for word, each in words if len(word) >= 4) and any(
+        each.text.istitle() and not each.initial
+        for word, each in words
+        if word in SOFT - CASED and len(word) > 1
+    ):
+        return "title"
+    return "sentence"

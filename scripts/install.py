@@ -64,7 +64,7 @@ def lay(level: str) -> None:
         make_venv()
     for old in VENV.glob("*.stamp"):
         old.unlink()
-    pip = (PYTHON, "-m", "pip", "--quiet", "--disable-pip-version-check")
+    pip = (PYTHON, "-m", "pip", "-qq", "--disable-pip-version-check")
     run(*pip, "install", "--require-hashes", "--no-deps", "-r", PINS / "uv.txt")
     uv = (VENV / "bin" / "uv", "--quiet", "pip", "install", "--python", PYTHON)
     run(*uv, "--no-deps", "--require-hashes", "-r", PINS / f"{level}.txt")

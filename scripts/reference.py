@@ -27,7 +27,7 @@ CONFIG_HEAD = """# Configuration
 
 Defaults < TOML file < environment < flags. A key's variable is `ASKONCE_` with section and key in
 capitals, joined by two underscores: `exact.ttl` is `ASKONCE_EXACT__TTL`. Lists are separated by
-commas there. An upstream has its place in between: `ASKONCE_UPSTREAM__0__URL`. For a single
+commas there, and tables are JSON. An upstream has its place in between: `ASKONCE_UPSTREAM__0__URL`. For a single
 upstream there are `ASKONCE_UPSTREAM_URL`, which stands in for all upstreams of the file, and
 `ASKONCE_UPSTREAM_API_KEY`.
 
@@ -92,6 +92,8 @@ def _docstrings() -> dict[tuple[str, str], str]:
 def _default(key: Key) -> str:
     if key.default is msgspec.NODEFAULT:
         return "required"
+    if key.is_table:
+        return "none"
     if isinstance(key.default, tuple):
         return "all" if len(key.default) > 4 else ", ".join(f"`{each}`" for each in key.default)
     if isinstance(key.default, bool):

@@ -67,7 +67,7 @@ def test_a_fresh_answer_is_its_own(controls: Controls) -> None:
     fresh = planned(controls)
     assert (fresh.exact, fresh.semantic, fresh.share, fresh.fresh) == (False, False, False, True)
     assert fresh.store
-    assert (fresh.exact_ttl, fresh.semantic_ttl) == (60, 600)
+    assert (fresh.exact_ttl, fresh.semantic_ttl) == (Seconds(60), Seconds(600))
 
 
 def test_no_store_neither_stores_nor_shares() -> None:
@@ -101,7 +101,7 @@ def test_a_life_of_nothing_is_not_stored() -> None:
 def test_without_a_question_there_are_no_semantics() -> None:
     """A request that has no question, or forbids semantics, stays exact."""
     for flat in (planned(question=False), planned(Controls(semantic=False))):
-        assert (flat.semantic, flat.semantic_ttl, flat.store) == (False, 0, True)
+        assert (flat.semantic, flat.semantic_ttl, flat.store) == (False, Seconds(0), True)
 
 
 def test_with_both_tiers_off_nothing_is_stored() -> None:
@@ -155,7 +155,7 @@ def test_a_clock_that_went_back_makes_no_negative_age() -> None:
     """An entry from the future is as old as none."""
     hit = fresh_hit(entry_of(age=-5), "exact", planned(), NOW)
     assert hit is not None
-    assert hit.age == 0
+    assert hit.age == Seconds(0)
 
 
 def test_details_stay_in_order() -> None:

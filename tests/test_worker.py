@@ -254,3 +254,19 @@ def test_outlives_its_loop() -> None:
     gate.open()
     thread.join(10)
     assert not thread.is_alive()
+
+
+async def test_a_worker_that_lingers_takes_what_comes_meanwhile_into_one_batch() -> None:
+    """Jobs that are asked one after another within the time share a batch."""
+    batches: list[int] = []
+
+    @contextlib.contextmanager
+    def around() -> Iterator[None]:
+        batches.append(1)
+        yield
+
+    worker = Worker("w", limit=10, linger=0.05, around=around)
+    jobs = [*await asked(worker, lambda: 1), *await asked(worker, lambda: 2)]
+    assert await asyncio.gather(*jobs) == [1, 2]
+    assert batches == [1]
+    await worker.close()

@@ -40,7 +40,7 @@ class UpstreamConfig(Section, frozen=True):
     url: str
     """Base URL up to and including `/v1`."""
     name: str = ""
-    """Shown in marks and metrics, part of the key; empty means the URL's host."""
+    """Shown in errors, part of the key; empty means the URL's host, port and path."""
     models: tuple[str, ...] = ("*",)
     """Shell patterns of model names."""
     api_key: str = ""
@@ -90,9 +90,9 @@ class SemanticConfig(Section, frozen=True):
     deadline: Positive = 0.050
     """Seconds a lookup may take, embedding included; past it the step is skipped."""
     floor: Unit = 0.97
-    """Least cosine similarity at which a candidate is looked at."""
-    neighbours: Count = 5
-    """How many candidates the guards look at."""
+    """Least cosine similarity of an answer while there is no evidence yet, or no `[trust]`."""
+    neighbours: Count = 8
+    """How many of the nearest questions are looked at."""
     max_temperature: Annotated[float, Meta(ge=0)] = 1.0
     """A request that asks for more is left to the engine: it wants variety."""
     model: str = ""
@@ -100,13 +100,57 @@ class SemanticConfig(Section, frozen=True):
     hub: str = ""
     """`owner/name@revision` to download when there is no path and no package."""
     mode: Literal["accurate", "fast"] = "accurate"
-    """`fast` uses a dynamic int8 file: half the time, cosines up to 0.013 off, its own index."""
+    """`fast` uses a dynamic int8 file: half the time, cosines up to 0.02 off, its own index."""
     threads: Count = 1
     """Threads of the embedder, for each worker."""
     queue: Count = 8
     """Texts that may wait for the embedder; past it the tier is skipped."""
     max_entries: Count = 200_000
     """Bound of the vector index; the oldest leave first."""
+
+
+Mode = Literal["off", "shadow", "on"]
+Preset = Literal["support", "docs", "search"]
+
+
+class NamespaceConfig(Section, frozen=True):
+    """`[trust.namespaces.NAME]`: what one namespace does otherwise."""
+
+    mode: Mode | None = None
+    """As `trust.mode`."""
+    preset: Preset | None = None
+    """As `trust.preset`."""
+    budget: Annotated[float, Meta(gt=0, le=0.5)] | None = None
+    """As `trust.budget`."""
+
+
+class TrustConfig(Section, frozen=True):
+    """`[trust]`: how far answers by meaning may go, by evidence."""
+
+    enabled: bool = True
+    """Whether evidence decides; else `semantic.floor` and the guards alone."""
+    mode: Mode = "on"
+    """`off`: no answers by meaning; `shadow`: find and judge them, serve none; `on`: serve them."""
+    preset: Preset = "docs"
+    """Share of answers by meaning that may be wrong: `support` 0.3 %, `docs` 1 %, `search` 3 %."""
+    budget: Annotated[float, Meta(ge=0, le=0.5)] = 0.0
+    """The same share as a number; 0 means the preset's."""
+    audit: Unit = 0.05
+    """Mean share of hits that the engine is asked about all the same, behind the answer."""
+    forced: Unit = 0.02
+    """Share of would-be hits that the engine answers, so that no level goes unwatched."""
+    audits_per_hour: Annotated[float, Meta(ge=0)] = 360.0
+    """Most audits, for each worker; 0 means none."""
+    audits_at_once: Count = 1
+    """Audits under way at most, for each worker."""
+    judge_model: str = ""
+    """Model that compares answers where the rules cannot; empty means rules alone."""
+    judge_calls_per_minute: Positive = 30.0
+    """Most calls of that model, for each worker."""
+    evidence_bytes: Count = 256 * 1024 * 1024
+    """Bound of the evidence log in data_dir; the oldest evidence leaves first."""
+    namespaces: dict[str, NamespaceConfig] = {}
+    """Tables `[trust.namespaces.NAME]`: own `mode`, `preset`, `budget`; `default` has no name."""
 
 
 class TenantConfig(Section, frozen=True):
@@ -177,6 +221,7 @@ class Config(Section, frozen=True):
     upstream: tuple[UpstreamConfig, ...] = ()
     exact: ExactConfig = ExactConfig()
     semantic: SemanticConfig = SemanticConfig()
+    trust: TrustConfig = TrustConfig()
     tenants: TenantConfig = TenantConfig()
     controls: ControlConfig = ControlConfig()
     breaker: BreakerConfig = BreakerConfig()

@@ -20,6 +20,8 @@ AskOnceError
 
 from __future__ import annotations
 
+import traceback
+
 
 class AskOnceError(Exception):
     """The root of the tree."""
@@ -118,3 +120,8 @@ class AnswerUnusable(AskOnceError):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+def places(error: BaseException) -> str:
+    """Where an error happened, for a log; without its message, which may quote a prompt."""
+    return "".join(traceback.format_tb(error.__traceback__))

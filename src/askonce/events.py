@@ -11,7 +11,18 @@ from askonce.units import Bytes, Seconds, Tokens
 Tier = Literal["exact", "semantic", "collapsed", "engine", "passthrough", "none"]
 """Who answered: `collapsed` is a follower of somebody else's engine call, `none` a refusal."""
 
-Part = Literal["hot", "store", "store_write", "embedder", "index", "semantic", "semantic_write"]
+Part = Literal[
+    "hot",
+    "store",
+    "store_write",
+    "embedder",
+    "index",
+    "semantic",
+    "semantic_write",
+    "trust",
+    "evidence",
+    "audit",
+]
 """A cache part that can fail on its own and has a breaker of its own."""
 
 SkipCause = Literal["deadline", "breaker", "busy", "too_long", "error", "unreadable"]
@@ -78,6 +89,25 @@ class HeldBytes(Event, frozen=True, gc=False):
     part: Part
     size: Bytes
     entries: int
+
+
+class Judged(Event, frozen=True, gc=False):
+    """A cached answer was compared with a fresh one, or somebody said whether it was right."""
+
+    source: Literal["miss", "audit", "shadow", "operator", "caller", "hit"]
+    verdict: Literal["same", "different", "unsure"]
+
+
+class TrustMoved(Event, frozen=True, gc=False):
+    """Evidence came in: how far a namespace may go now."""
+
+    namespace: str
+    """A configured name or a digest, never a caller's text."""
+    threshold: float
+    """Log odds from which on the cache answers; infinite while it does not."""
+    bound: float
+    """The wrong rate at or above the threshold is below this."""
+    labels: float
 
 
 class Embedded(Event, frozen=True, gc=False):

@@ -24,7 +24,7 @@ Forward = Literal["miss", "stale", "request", "bypass"]
 """Why the engine is asked, in the words of RFC 9211 section 2.2."""
 
 
-class Plan(msgspec.Struct, frozen=True):
+class Plan(msgspec.Struct, frozen=True, gc=False):
     """What one request may use; equal plans for one key may share a flight."""
 
     exact: bool = True
@@ -72,7 +72,7 @@ def _life(default: Seconds, controls: Controls) -> Seconds:
     return default if controls.ttl is None or default == Seconds(0) else controls.ttl
 
 
-class Hit(msgspec.Struct, frozen=True):
+class Hit(msgspec.Struct, frozen=True, gc=False):
     """End: the cache answers."""
 
     entry: Entry
@@ -83,7 +83,7 @@ class Hit(msgspec.Struct, frozen=True):
     score: Cosine | None = None
 
 
-class AskEngine(msgspec.Struct, frozen=True):
+class AskEngine(msgspec.Struct, frozen=True, gc=False):
     """The engine answers."""
 
     forward: Forward
@@ -97,7 +97,7 @@ class GiveUp(msgspec.Struct, frozen=True):
     details: tuple[str, ...] = ()
 
 
-class LookSemantic(msgspec.Struct, frozen=True):
+class LookSemantic(msgspec.Struct, frozen=True, gc=False):
     """Look for an answer to the same question in other words."""
 
     plan: Plan
@@ -116,7 +116,7 @@ class LookSemantic(msgspec.Struct, frozen=True):
         return _ask(self.plan, self.forward, _with(self.details, detail))
 
 
-class LookExact(msgspec.Struct, frozen=True):
+class LookExact(msgspec.Struct, frozen=True, gc=False):
     """Look for the answer to the very same request."""
 
     plan: Plan

@@ -7,7 +7,7 @@ They raise the `CacheFault` of their kind on failure; the caller sets the deadli
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -148,6 +148,23 @@ class Embedder(Protocol):
         ...
 
 
+class ReadText(msgspec.Struct, frozen=True):
+    """One text as an embedder has read it."""
+
+    vector: Vector
+    tokens: bytes
+    """Its tokens' ids and directions, packed by `trust.alignment`."""
+
+
+@runtime_checkable
+class SupportsTokens(Protocol):
+    """An embedder that also gives its tokens' vectors, out of the same pass."""
+
+    async def read(self, text: str) -> ReadText:
+        """Embed one text with its tokens; raises as `embed`."""
+        ...
+
+
 class IndexedText(msgspec.Struct, frozen=True):
     """One question in an index, and the key of the entry that answers it."""
 
@@ -155,6 +172,8 @@ class IndexedText(msgspec.Struct, frozen=True):
     """Exact key of the entry (32 bytes); unique in the index: a second add replaces the first."""
     text: str
     expires_at: UnixTime
+    tokens: bytes = b""
+    """As in `ReadText`; empty where the embedder gives none."""
 
 
 class Neighbour(msgspec.Struct, frozen=True):
@@ -162,6 +181,8 @@ class Neighbour(msgspec.Struct, frozen=True):
 
     score: Cosine
     item: IndexedText
+    vector: bytes = b""
+    """The item's own, as float32 in the machine's order; empty where an index keeps none."""
 
 
 class VectorIndex(Protocol):
@@ -243,6 +264,104 @@ class Upstream(Protocol):
 
     async def close(self) -> None:
         """Drop all connections; idempotent."""
+        ...
+
+
+Agreement = Literal["same", "different", "unsure"]
+"""Whether two answers say the same; `unsure` is no evidence either way."""
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What a judge makes of two answers."""
+
+    agreement: Agreement
+    how: str
+    """Which rule or guard decided, or why none could."""
+
+
+class Judge(Protocol):
+    """Says whether two answers to one question mean the same; off the request path."""
+
+    async def judge(self, question: str, cached: str, fresh: str) -> Verdict:
+        """Compare; never raises: a judge that cannot tell, or is not allowed to, is unsure."""
+        ...
+
+    async def close(self) -> None:
+        """Release what it made itself; idempotent."""
+        ...
+
+
+EvidenceSource = Literal["miss", "audit", "shadow", "operator", "caller", "hit"]
+"""Where a label comes from: who asked the engine, or who said so; a `hit` has none yet."""
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """One label: would this entry have answered, or did it answer, that question rightly."""
+
+    at: UnixTime
+    namespace: str
+    partition: bytes
+    """32 bytes, as in the vector index."""
+    request_id: str
+    question: bytes
+    """Digest of the asked text; the text itself is kept nowhere but in the vector index."""
+    entry: bytes
+    """Key of the cached entry."""
+    score: float
+    """What the decision was made by."""
+    features: bytes = b""
+    """What the verifier saw: at most 64 little-endian float16."""
+    verdict: Agreement
+    how: str = ""
+    """Which judge's rule decided."""
+    source: EvidenceSource
+    probability: float = 1.0
+    """With which this one was drawn, in (0, 1]; its weight is the inverse."""
+    mode: Literal["off", "shadow", "on"]
+    look: bytes = b""
+    """On the first of a request's records: all that was measured, for verifiers to learn from."""
+    retracted: bool = False
+    """The entry has been marked bad."""
+    seq: int = 0
+    """Place in the log, which gives it; 0 before."""
+
+
+class EvidenceLog(Protocol):
+    """Labels in the order they came, shared by processes; append only and bounded.
+
+    Past its bound the oldest leave. Every call is atomic and raises StoreError on failure.
+    """
+
+    async def append(self, records: Sequence[Evidence]) -> int:
+        """Add all or none in order; returns the last one's seq, or 0 for no records."""
+        ...
+
+    async def since(self, seq: int, limit: int) -> list[Evidence]:
+        """Records after that seq, oldest first; seqs grow, even past a file that was lost."""
+        ...
+
+    async def of_request(self, request_id: str) -> list[Evidence]:
+        """All records of one request, oldest first."""
+        ...
+
+    async def of_entry(self, entry: bytes) -> list[Evidence]:
+        """All records about one entry, oldest first."""
+        ...
+
+    async def retract(self, entry: bytes) -> int:
+        """Mark an entry's records; returns how many were not marked before.
+
+        A record of its own says so to those who follow the log: `operator`, `different`,
+        `retracted`, in the newest record's namespace and partition, empty where there is none.
+        """
+        ...
+
+    async def stats(self) -> StoreStats:
+        """Count records and their bytes."""
+        ...
+
+    async def close(self) -> None:
+        """Release everything; idempotent; later calls raise StoreError."""
         ...
 
 

@@ -2,32 +2,63 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from askonce.cache.ask import Limits
 from askonce.cache.driver import Cache
 from askonce.cache.leader import Parts as CacheParts
+from askonce.cache.learning import Effort, Learning
+from askonce.cache.learning import Parts as LearningParts
 from askonce.cache.steps import Steps
 from askonce.errors import CacheFault, ConfigError
+from askonce.judges.cascade import CascadeJudge
+from askonce.judges.llm import LlmJudge, LlmLimits
+from askonce.judges.rules import RulesJudge
+from askonce.stores.evidence import open_evidence
 from askonce.stores.hot import HotEntries
 from askonce.stores.urls import open_store
 from askonce.tiers.exact import ExactTier
 from askonce.tiers.semantic import SemanticTier
+from askonce.trust.bound import JudgeError
+from askonce.trust.budget import PRESETS, Budget, Caution
+from askonce.trust.ledger import Policy
+from askonce.trust.names import Namespaces, Rules
 from askonce.units import Cosine, Seconds
 from askonce.upstreams.http import HttpUpstream
+from askonce.worker import Worker
 
 if TYPE_CHECKING:
     from askonce.canonical.entry import Entry
     from askonce.config import Config, UpstreamConfig
-    from askonce.ports import Clock, Embedder, Sink, Store, Upstream, VectorIndex
+    from askonce.ports import (
+        Clock,
+        Embedder,
+        EvidenceLog,
+        Judge,
+        Sink,
+        Store,
+        Upstream,
+        VectorIndex,
+    )
+    from askonce.trust.desk import TrustDesk
 
 log = logging.getLogger(__name__)
 
 WRITE_DEADLINE = Seconds(2.0)
 """Writes happen behind the answer; this only bounds how long a stuck one is held."""
+
+LESSONS = 64
+"""Looks that may wait to be learned from; one more teaches nothing."""
+
+RULES_ERROR = JudgeError(miss=0.034)
+"""At most so many wrong answers pass the rules on the shipped pairs, at 95 %; no false alarm is
+assumed, which errs on the safe side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +72,13 @@ class Parts:
     """Model name patterns and the upstream that serves them, in order of preference."""
     semantic_off: str
     """Why the semantic tier is off though it is configured, in plain words; else empty."""
+    evidence: EvidenceLog | None = None
 
     async def close(self) -> None:
         """Release everything."""
         for _, upstream in self.upstreams:
             await upstream.close()
-        for part in (self.embedder, self.index, self.store):
+        for part in (self.embedder, self.index, self.evidence, self.store):
             if part is not None:
                 await part.close()
 
@@ -56,6 +88,7 @@ async def open_parts(config: Config, *, clock: Clock, sink: Sink) -> Parts:
 
     A semantic tier that cannot be opened is left off: the rest works without it.
     """
+    upstreams = tuple((one.models, open_upstream(one)) for one in config.upstream)
     store = open_store(
         config.exact.store,
         clock=clock,
@@ -70,8 +103,16 @@ async def open_parts(config: Config, *, clock: Clock, sink: Sink) -> Parts:
         except (ConfigError, CacheFault) as reason:
             semantic_off = str(reason)
             log.warning("the semantic tier is off: %s", reason)
-    upstreams = tuple((one.models, open_upstream(one)) for one in config.upstream)
-    return Parts(store, embedder, index, upstreams, semantic_off)
+    evidence = open_log(config, clock=clock, sink=sink) if index is not None else None
+    return Parts(store, embedder, index, upstreams, semantic_off, evidence)
+
+
+def open_log(config: Config, *, clock: Clock, sink: Sink) -> EvidenceLog | None:
+    """The evidence log, if there is to be one; the file opens with the first call."""
+    if not config.trust.enabled:
+        return None
+    path = Path(config.server.data_dir) / "evidence.sqlite3"
+    return open_evidence(path, clock=clock, sink=sink, max_bytes=config.trust.evidence_bytes)
 
 
 def open_upstream(config: UpstreamConfig) -> Upstream:
@@ -87,28 +128,68 @@ async def _open_semantic(
 
     data_dir = Path(config.server.data_dir)
     embedder = await OnnxEmbedder.open(config.semantic, data_dir=data_dir, clock=clock, sink=sink)
-    index = LocalIndex(
-        data_dir / "vectors.sqlite3",
-        embedder=embedder.id,
-        dim=embedder.dim,
-        max_entries=config.semantic.max_entries,
-        clock=clock,
-        sink=sink,
-    )
+    try:
+        index = LocalIndex(
+            data_dir / "vectors.sqlite3",
+            embedder=embedder.id,
+            dim=embedder.dim,
+            max_entries=config.semantic.max_entries,
+            clock=clock,
+            sink=sink,
+        )
+    except BaseException:
+        await embedder.close()
+        raise
     return embedder, index
 
 
-def build_cache(
-    config: Config, parts: Parts, *, clock: Clock, sink: Sink
-) -> tuple[Cache, ExactTier]:
-    """The cache over open parts, and its exact tier for upkeep."""
+@dataclass(frozen=True, slots=True)
+class Built:
+    """The cache over open parts, and what is to be kept up beside it."""
+
+    cache: Cache
+    exact: ExactTier
+    learning: Learning | None
+
+    async def close(self, grace: float) -> None:
+        """Let what is under way end, for `grace` seconds."""
+        await self.cache.close(grace)
+        if self.learning is not None:
+            await self.learning.close(grace / 2)
+
+
+async def build_cache(
+    config: Config, parts: Parts, *, secret: bytes, clock: Clock, sink: Sink
+) -> Built:
+    """Everything over open parts, inside a running event loop; secret: the server's."""
     hot: HotEntries[Entry] = HotEntries(config.exact.memory_bytes)
     exact = ExactTier(parts.store, hot, clock=clock, sink=sink)
+    semantic = _semantic_tier(config, parts, sink)
+    steps = Steps(config.breaker, clock=clock, sink=sink)
+    learning = None
+    if semantic is not None and parts.embedder is not None and parts.evidence is not None:
+        names = namespaces(config)
+        desk = await asyncio.to_thread(_desk, config, parts.embedder.dim, names, secret)
+        learning = Learning(
+            LearningParts(
+                desk=desk,
+                log=parts.evidence,
+                judge=_judge(config, parts, clock),
+                worker=Worker("askonce-trust", limit=LESSONS, nice=10),
+                names=names,
+                exact=exact,
+                semantic=semantic,
+                steps=steps,
+                clock=clock,
+                sink=sink,
+            ),
+            _effort(config),
+        )
     cache = Cache(
         CacheParts(
             exact=exact,
-            semantic=_semantic_tier(config, parts, sink),
-            steps=Steps(config.breaker, clock=clock, sink=sink),
+            semantic=semantic,
+            steps=steps,
             limits=Limits(
                 exact_deadline=Seconds(config.exact.deadline),
                 semantic_deadline=Seconds(config.semantic.deadline),
@@ -117,9 +198,10 @@ def build_cache(
             ),
             clock=clock,
             sink=sink,
+            learning=learning,
         )
     )
-    return cache, exact
+    return Built(cache, exact, learning)
 
 
 def _semantic_tier(config: Config, parts: Parts, sink: Sink) -> SemanticTier | None:
@@ -133,3 +215,59 @@ def _semantic_tier(config: Config, parts: Parts, sink: Sink) -> SemanticTier | N
         neighbours=config.semantic.neighbours,
         budget=Seconds(config.semantic.deadline),
     )
+
+
+def _desk(config: Config, dim: int, names: Namespaces, secret: bytes) -> TrustDesk:
+    """Reads a file and imports much, so not on the event loop."""
+    from askonce.trust.desk import Manners, TrustDesk  # needs numpy, which the extra brings
+    from askonce.trust.prior import shipped
+
+    return TrustDesk(
+        shipped(),
+        dim,
+        policy=Policy(
+            budget=names.rules("").budget,
+            budgets=names,
+            caution=Caution(audit=config.trust.audit, forced=config.trust.forced),
+            judge=RULES_ERROR,
+        ),
+        manners=Manners(floor=Cosine(config.semantic.floor)),
+        seed=blake2b(secret, digest_size=32, person=b"askonce trust").digest(),
+    )
+
+
+def _effort(config: Config) -> Effort:
+    return Effort(
+        audits_per_hour=config.trust.audits_per_hour,
+        audits_at_once=config.trust.audits_at_once,
+        max_answer_bytes=config.exact.max_entry_bytes,
+    )
+
+
+def _judge(config: Config, parts: Parts, clock: Clock) -> Judge:
+    rules = RulesJudge(parts.embedder)
+    model = config.trust.judge_model
+    if not model:
+        return rules
+    upstream = next(
+        (one for patterns, one in parts.upstreams if any(fnmatchcase(model, p) for p in patterns)),
+        None,
+    )
+    if upstream is None:
+        raise ConfigError(f"trust.judge_model is {model!r}, which no upstream serves")
+    limits = LlmLimits(calls_per_minute=config.trust.judge_calls_per_minute)
+    return CascadeJudge(rules, LlmJudge(upstream, model=model, clock=clock, limits=limits))
+
+
+def namespaces(config: Config) -> Namespaces:
+    """Names and rules of all namespaces."""
+    trust = config.trust
+    share = trust.budget or PRESETS[trust.preset].share
+    rules = {
+        name: Rules(
+            mode=one.mode or trust.mode,
+            budget=Budget(one.budget or (PRESETS[one.preset].share if one.preset else share)),
+        )
+        for name, one in trust.namespaces.items()
+    }
+    return Namespaces(Rules(mode=trust.mode, budget=Budget(share)), rules)

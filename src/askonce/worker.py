@@ -11,6 +11,7 @@ import contextlib
 import os
 import sys
 import threading
+import time
 from collections import deque
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -40,17 +41,20 @@ class Worker:
         *,
         limit: int,
         nice: int = 0,
+        linger: float = 0.0,
         around: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext,
     ) -> None:
         """Start the thread.
 
         limit: jobs that may wait or run; one more raises WorkerBusy.
         nice: lowers the thread's priority where the system allows it.
+        linger: seconds that the first job of a batch waits for others to join it.
         around: entered and left in the thread around each batch, as for a transaction.
         """
         self._loop = asyncio.get_running_loop()
         self._limit = limit
         self._nice = nice
+        self._linger = linger
         self._around = around
         self._waiting = 0
         self._closed = False
@@ -99,6 +103,8 @@ class Worker:
     def _next_batch(self) -> tuple[list[Job], bool]:
         batch: list[Job] = []
         job = self._jobs.get()
+        if self._linger and job is not None:
+            time.sleep(self._linger)
         while job is not None:
             batch.append(job)
             if self._jobs.empty():

@@ -13,7 +13,6 @@ from askonce.cache.driver import Cache
 from askonce.cache.leader import Parts
 from askonce.cache.steps import Steps
 from askonce.canonical.answer import Answer, StreamReader, facts, read_completion
-from askonce.canonical.entry import Entry
 from askonce.canonical.key import Scope, exact_key
 from askonce.canonical.request import parse_chat, question_of
 from askonce.canonical.sse import EventSplitter, data_of
@@ -36,6 +35,7 @@ from askonce.units import Cosine, Seconds
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from askonce.canonical.entry import Entry
     from askonce.ports import VectorIndex
     from askonce.testing.answers import Script
 
@@ -248,7 +248,7 @@ async def read(reply: Hit | Live | Collapsed | GiveUp, *, usage: bool = False) -
     if reply.head.streamed:
         raw = b"".join([piece async for piece in reply.flight.pieces(usage=usage)])
     how = "collapsed" if reply.collapsed else "engine"
-    return Got(how, _text(raw, streamed=reply.head.streamed), reply.head.status, raw, reply)
+    return Got(how, _text(raw, streamed=not raw.startswith(b"{")), reply.head.status, raw, reply)
 
 
 def text_of(answer: Answer) -> str:

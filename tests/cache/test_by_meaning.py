@@ -15,7 +15,7 @@ from askonce.events import GuardVetoed
 from askonce.flow import Hit, Lives
 from askonce.policy.controls import Controls
 from askonce.testing.answers import Chat
-from askonce.units import Seconds
+from askonce.units import Seconds, UnixTime
 
 pytestmark = pytest.mark.anyio
 
@@ -105,7 +105,7 @@ async def test_the_second_life() -> None:
         got = await stage.get()
         assert got.how == "semantic"
         assert isinstance(got.reply, Hit)
-        assert (got.reply.age, got.reply.ttl) == (60, 540)
+        assert (got.reply.age, got.reply.ttl) == (Seconds(60), Seconds(540))
         stage.clock.advance(540)
         assert (await stage.get(LIKE_CAT)).text == "Something else."
 
@@ -245,7 +245,7 @@ async def test_a_question_longer_than_the_window_stays_exact() -> None:
         assert stage.plain_index.rows == {}
         again = await stage.get(long)
         assert isinstance(again.reply, Hit)
-        assert again.reply.entry.semantic_until == 0
+        assert again.reply.entry.semantic_until == UnixTime(0)
 
 
 async def test_a_question_is_embedded_once() -> None:

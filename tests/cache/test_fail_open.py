@@ -79,8 +79,8 @@ FAULTS: list[Callable[[], BaseException | None]] = [
     lambda: StoreError("x"),
     lambda: EmbedderError("x"),
     lambda: VectorIndexError("x"),
-    lambda: ZeroDivisionError(),
-    lambda: asyncio.CancelledError(),
+    ZeroDivisionError,
+    asyncio.CancelledError,
     lambda: None,
 ]
 
@@ -106,7 +106,8 @@ async def test_a_dead_part_costs_no_answer(
 async def test_a_dead_part_is_left_alone(error: StoreError | None) -> None:
     """After a few failures the breaker opens, and the part costs nothing more."""
     store = Dead(error)
-    async with Stage(store=store, deadline=TINY if error is None else 30.0, failures=3) as stage:
+    deadline = TINY if error is None else 30.0
+    async with Stage(store=store, deadline=deadline, failures=3, semantic=False) as stage:
         for number in range(20):
             await stage.get(f"Question {number}?")
             await stage.settled()
@@ -119,7 +120,7 @@ async def test_a_healed_part_is_used_again() -> None:
     """After the cooldown a trial finds the store alive, and hits are back."""
     async with Stage(failures=1) as stage:
         dead = Dead(StoreError("x"))
-        stage.exact._store = dead  # type: ignore[assignment] # dies
+        stage.exact._store = dead
         await stage.get("one")
         await stage.settled()
         stage.exact._store = stage.memory
@@ -165,13 +166,15 @@ async def test_a_busy_embedder_is_shed_not_broken() -> None:
 
 
 async def test_an_embedder_that_would_be_late_is_not_asked() -> None:
-    """A text that would take longer than the budget is not even tried on the way in."""
-    slow = Dead(None, expected=60.0)
-    async with Stage(embedder=slow, deadline=TINY) as stage:
+    """A text that would take longer than the budget is not even tried, nor at write-back."""
+    slow = Dead(ZeroDivisionError(), expected=60.0)
+    async with Stage(embedder=slow) as stage:
         reply = (await stage.get()).reply
         assert isinstance(reply, Live)
         assert reply.head.details == ("semantic_busy",)
-        assert slow.called <= 1
+        await stage.settled()
+        assert slow.called == 0
+        assert [skip.part for skip in stage.sink.of(StepSkipped)] == ["semantic", "semantic_write"]
 
 
 async def test_an_unreadable_entry_is_a_miss_and_heals() -> None:

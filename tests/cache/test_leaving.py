@@ -9,8 +9,10 @@ from tests.cache.stage import Stage, settle
 
 from askonce.cache.ask import Live
 from askonce.errors import UpstreamBroken, UpstreamError
+from askonce.flow import Lives
 from askonce.policy.controls import Controls
 from askonce.testing.answers import Chat
+from askonce.units import Seconds
 
 pytestmark = pytest.mark.anyio
 
@@ -67,6 +69,28 @@ async def test_a_private_call_ends_with_its_caller(pieces: int, *, stream: bool)
         assert not stage.cache._leads
         assert stage.upstream.live == 0
         assert stage.upstream.dropped == 1
+
+
+async def test_an_unstored_call_ends_with_its_last_caller() -> None:
+    """A shared call that nobody may store goes on while anybody waits, and no longer."""
+    off = Lives(Seconds(0), Seconds(0))
+    async with Stage(GOOD, GOOD) as stage:
+        stage.upstream.open.clear()
+        tasks = stage.start(3, lives=off)
+        await stage.upstream.asked_times(1)
+        for task in tasks[:2]:
+            task.cancel()
+            await settle()
+        assert len(stage.cache._leads) == 1
+        stage.upstream.open.set()
+        assert (await tasks[2]).text == "A cat is an animal."
+        assert stage.calls == 1
+        stage.upstream.open.clear()
+        (last,) = stage.start(lives=off)
+        await stage.upstream.asked_times(2)
+        last.cancel()
+        await stage.settled()
+        assert not stage.cache._leads
 
 
 async def test_a_private_call_ends_before_its_engine_answers() -> None:
@@ -170,7 +194,7 @@ async def test_closing_ends_what_does_not_land() -> None:
 async def test_closing_ends_a_flight_that_has_not_begun() -> None:
     """Even a leader that never took its first step leaves no caller waiting."""
     async with Stage(GOOD) as stage:
-        flight, _ = stage.cache._board(stage.ask(), alone=False)
+        flight, _ = stage.cache._board(stage.ask(), picky=False)
         next(iter(stage.cache._leads.values())).cancel()
         with pytest.raises(UpstreamError):
             await flight.settled()
@@ -186,7 +210,7 @@ async def test_closing_an_idle_cache() -> None:
 
 async def test_a_fault_of_the_relay_is_an_upstream_error() -> None:
     """Whatever goes wrong in asking, the caller gets one of the errors it knows."""
-    async with Stage(lambda asked: 1 // 0) as stage:  # type: ignore[arg-type] # a script that fails
+    async with Stage(Chat(calls=(("no pair",),))) as stage:  # type: ignore[arg-type] # a bad script
         with pytest.raises(UpstreamBroken):
             await stage.get()
         assert await stage.stored() == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,7 +33,7 @@ def cut_all(cutter: Cutter, *chunks: bytes) -> bytes:
 def test_any_cut_of_the_wire_gives_the_same(cuts: list[int]) -> None:
     """However the bytes arrive, they go out whole and the answer is read."""
     edges = [0, *sorted(cuts), len(STREAM)]
-    chunks = [STREAM[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    chunks = [STREAM[a:b] for a, b in pairwise(edges)]
     cutter = Cutter(10_000)
     assert cut_all(cutter, *chunks) == STREAM
     assert facts(cutter.answer()).texts == ("once",)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from typing import Any
 
 import pytest
 from tests.cache.stage import LIVES, Got, Stage, read, settle
@@ -19,13 +20,13 @@ pytestmark = pytest.mark.anyio
 GOOD = Chat(text="A cat is an animal.")
 
 
-async def together(stage: Stage, count: int, *, mixed: bool = False, **wishes: object) -> list[Got]:
+async def together(stage: Stage, count: int, *, mixed: bool = False, **wishes: Any) -> list[Got]:
     """So many callers, all aboard before the engine begins."""
     stage.upstream.open.clear()
     tasks = []
     for number in range(count):
         delivery = {"stream": number % 2 == 1} if mixed else {}
-        tasks += stage.start(**delivery, **wishes)  # type: ignore[arg-type] # wishes of an ask
+        tasks += stage.start(**delivery, **wishes)
     await stage.upstream.asked_times(1)
     stage.upstream.open.set()
     return await asyncio.gather(*tasks)
@@ -35,7 +36,7 @@ async def together(stage: Stage, count: int, *, mixed: bool = False, **wishes: o
 async def test_a_hundred_callers_make_one_call(wishes: dict[str, bool]) -> None:
     """However they want it delivered, a hundred get the whole answer of one call."""
     async with Stage(GOOD) as stage:
-        got = await together(stage, 100, **wishes)  # type: ignore[arg-type] # wishes of an ask
+        got = await together(stage, 100, **wishes)
         assert {one.text for one in got} == {"A cat is an animal."}
         assert stage.calls == 1
         hows = Counter(one.how for one in got)
@@ -278,6 +279,80 @@ async def test_nobody_joins_a_stream_past_its_bound() -> None:
         got = await asyncio.gather(*first, *second)
         assert {one.text for one in got} == {"word " * 400}
         assert [one.how for one in got] == ["engine", "engine"]
+
+
+async def test_an_old_flight_that_lands_leaves_the_new_one_alone() -> None:
+    """When a flight too long to join ends, callers still find the one that took its place."""
+    long = Chat(text="word " * 400)
+    async with Stage(long, GOOD, max_entry_bytes=2000) as stage:
+        stage.upstream.meter()
+        first = stage.start(stream=True)
+        await stage.upstream.asked_times(1)
+        stage.upstream.let(50)
+        await settle()
+        stage.upstream.open.clear()
+        second = stage.start(stream=True)
+        await stage.upstream.asked_times(2)
+        stage.upstream.let(10_000)
+        await asyncio.gather(*first)
+        await settle()
+        third = stage.start(stream=True)
+        await settle()
+        stage.upstream.open.set()
+        got = await asyncio.gather(*second, *third)
+        assert [one.how for one in got] == ["engine", "collapsed"]
+        assert stage.calls == 2
+
+
+async def test_in_the_end_each_delivery_asks_for_itself_together() -> None:
+    """After a refusal and a stream that cannot be read whole, the others share one more call."""
+    async with Stage(refusal(503), Chat(text="half", done=False), GOOD) as stage:
+        stage.upstream.open.clear()
+        leader, *streams = stage.start(3, stream=True)
+        wholes = stage.start(20)
+        await stage.upstream.asked_times(1)
+        stage.upstream.open.set()
+        got = await asyncio.gather(*wholes)
+        assert {one.text for one in got} == {"A cat is an animal."}
+        assert Counter(one.how for one in got) == {"engine": 1, "collapsed": 19}
+        assert [(await one).text for one in streams] == ["<incomplete>"] * 2
+        assert (await leader).status == 503
+        assert stage.calls == 3
+
+
+async def test_the_last_try_does_not_depend_on_the_other_delivery() -> None:
+    """One more stream that cannot be read whole is not waited for by those who want it whole."""
+    half = Chat(text="half", done=False)
+    async with Stage(refusal(503), half, half, GOOD) as stage:
+
+        async def twice() -> Got:
+            await stage.get(stream=True)
+            return await stage.get(stream=True)
+
+        stage.upstream.open.clear()
+        leader = stage.start(stream=True)
+        streams = asyncio.create_task(twice())
+        wholes = stage.start(5)
+        await stage.upstream.asked_times(1)
+        stage.upstream.open.set()
+        got = await asyncio.gather(*wholes)
+        assert {one.text for one in got} == {"A cat is an animal."}
+        assert (await streams).text == "<incomplete>"
+        await asyncio.gather(*leader)
+        assert stage.calls == 4
+
+
+async def test_the_other_delivery_is_not_joined_in_the_end() -> None:
+    """A caller whose last try finds a flight of the other delivery makes its own in its place."""
+    async with Stage(GOOD, GOOD) as stage:
+        stage.upstream.open.clear()
+        streams = stage.start(stream=True)
+        await stage.upstream.asked_times(1)
+        flight, leads = stage.cache._board(stage.ask(), picky=True)
+        again, joined = stage.cache._board(stage.ask(), picky=True)
+        assert (leads, joined, again) == (True, False, flight)
+        stage.upstream.open.set()
+        await asyncio.gather(*streams)
 
 
 async def test_hits_are_shared_as_well() -> None:

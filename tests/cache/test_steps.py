@@ -289,3 +289,22 @@ async def test_a_guarded_step_cannot_raise() -> None:
     assert stage.steps.guard("hot", lambda: 1) == 1
     assert stage.steps.guard("hot", lambda: 1 // 0) == Skipped("hot", "error")
     assert stage.sink.events == [StepSkipped("hot", "error")]
+
+
+async def test_one_bad_moment_is_no_outage() -> None:
+    """Calls that are late side by side, as when the loop was held up, count as one failure."""
+    stage = Stage()
+    go = asyncio.Event()
+
+    async def late() -> str:
+        await go.wait()
+        stage.clock.advance(0.001)
+        return await failing()
+
+    tasks = [asyncio.create_task(stage.attempt(late)) for _ in range(10)]
+    await asyncio.sleep(0)
+    go.set()
+    await asyncio.wait(tasks)
+    assert stage.moves == []
+    await stage.attempt(failing)
+    assert stage.moves == ["open"]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 import pytest
 from tests.cache.stage import Stage
 
@@ -10,7 +13,10 @@ from askonce.errors import UpstreamBroken
 from askonce.flow import Hit, Lives
 from askonce.policy.controls import Controls
 from askonce.testing.answers import EVENTS, JSON, Chat, Reply, Script, garbage_events, refusal
-from askonce.units import Seconds
+from askonce.units import Seconds, UnixTime
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
 
 pytestmark = pytest.mark.anyio
 
@@ -74,7 +80,7 @@ async def test_a_bad_answer_is_delivered_but_not_stored(
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_promise_of_json_is_kept(*, stream: bool) -> None:
     """With `response_format` an answer that is no JSON is not stored, one that is, is."""
-    wishes = {"stream": stream, "response_format": {"type": "json_object"}}
+    wishes: dict[str, Any] = {"stream": stream, "response_format": {"type": "json_object"}}
     async with Stage(Chat(text="no json"), Chat(text='{"a": 1}')) as stage:
         assert (await stage.get(**wishes)).text == "no json"
         assert stage.refusals == ["not_json"]
@@ -159,7 +165,7 @@ async def test_tool_calls_are_stored_for_the_very_same_request_alone() -> None:
         again = await stage.get("Weather in Rome?")
         assert again.how == "exact"
         assert isinstance(again.reply, Hit)
-        assert again.reply.entry.semantic_until == 0
+        assert again.reply.entry.semantic_until == UnixTime(0)
         assert again.reply.entry.question == ""
 
 
@@ -172,6 +178,49 @@ async def test_no_store_leaves_nothing() -> None:
         assert stage.plain_index.rows == {}
         assert stage.refusals == []
         assert (await stage.get()).text == "Something else."
+
+
+async def test_a_private_answer_is_refused_by_nobody() -> None:
+    """What is not to be stored is not counted as refused, however bad it is."""
+    async with Stage(refusal(400), Chat(text="x", finish="length")) as stage:
+        for _ in range(2):
+            await stage.get(controls=Controls(no_store=True))
+        assert stage.refusals == []
+
+
+async def test_a_stream_may_be_any_iterator() -> None:
+    """An upstream need not write its chunks as a generator."""
+
+    class Plain:
+        status = 200
+        headers = (EVENTS,)
+
+        def __init__(self) -> None:
+            self.left = [b"data: [DONE]\n\n", b": hello\n\n"]
+
+        def chunks(self) -> AsyncIterator[bytes]:
+            return self
+
+        def __aiter__(self) -> AsyncIterator[bytes]:
+            return self
+
+        async def __anext__(self) -> bytes:
+            if not self.left:
+                raise StopAsyncIteration
+            return self.left.pop()
+
+        async def read(self) -> bytes:
+            raise NotImplementedError
+
+        async def close(self) -> None:
+            pass
+
+    async def send() -> Plain:
+        return Plain()
+
+    async with Stage() as stage:
+        ask = msgspec.structs.replace(stage.ask(stream=True), send=send)
+        assert (await stage.get(ask)).raw == b": hello\n\ndata: [DONE]\n\n"
 
 
 async def test_no_store_may_read() -> None:
@@ -254,7 +303,8 @@ async def test_a_hit_never_extends_a_life() -> None:
             assert isinstance(got.reply, Hit)
             stage.exact.cool()
             await stage.get(lives=exact_only)
-        assert got.reply.age == 55
+        assert isinstance(got.reply, Hit)
+        assert got.reply.age == Seconds(55)
         assert got.reply.ttl == pytest.approx(5)
         stage.clock.advance(5)
         assert (await stage.get(lives=exact_only)).text == "Something else."
@@ -293,4 +343,4 @@ async def test_the_engines_time_is_kept() -> None:
         await task
         again = (await stage.get()).reply
         assert isinstance(again, Hit)
-        assert again.entry.engine_time == 3
+        assert again.entry.engine_time == Seconds(3)

@@ -168,6 +168,7 @@ def test_prefix_of_ids(answer_id: Json, prefix: str) -> None:
         ([], (0, 0)),
         ({"prompt_tokens": 1.5, "completion_tokens": True}, (0, 0)),
         ({"prompt_tokens": -1, "completion_tokens": 2}, (0, 2)),
+        ({"prompt_tokens": 2**70, "completion_tokens": 2}, (0, 2)),
     ],
 )
 def test_tokens_come_from_usage(usage: Json, tokens: tuple[int, int]) -> None:

@@ -207,5 +207,6 @@ def test_evaluate_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     Path("small.pairs.jsonl").write_text("\n".join(map(json.dumps, rows)))
     assert main(["evaluate", "small.pairs.jsonl", "--floor", "0.5"]) == 0
     assert "askonce .5" in capsys.readouterr().out
-    assert main(["evaluate", "small.pairs.jsonl", "--json"]) == 0
-    assert [each["name"] for each in json.loads(capsys.readouterr().out)["sets"]] == ["small"]
+    assert main(["evaluate", "small.pairs.jsonl", "--json", "report.json"]) == 0
+    report = json.loads(Path("report.json").read_text())
+    assert [each["name"] for each in report["sets"]] == ["small"]

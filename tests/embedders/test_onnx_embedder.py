@@ -19,6 +19,7 @@ from askonce.embedders.model import locate
 from askonce.embedders.onnx import Encoder, OnnxEmbedder
 from askonce.errors import ConfigError, EmbedderBusy, EmbedderError, MissingExtra, TextTooLong
 from askonce.events import Embedded
+from askonce.ports import ReadText
 from askonce.testing import FakeClock, RecordingSink
 from askonce.testing.embedders import check_embedder
 from askonce.units import Seconds
@@ -62,6 +63,12 @@ class HeldEncoder(Encoder):
         self.go.wait(10)
         self.encoded.append(text)
         return np.array([1.0, 0.0], dtype=np.float32)
+
+    def read_packed(self, text: str) -> ReadText:
+        """The same, without tokens."""
+        vector = self.encode(text)
+        vector.flags.writeable = False
+        return ReadText(vector, b"")
 
 
 async def opened(data_dir: Path, config: SemanticConfig | None = None) -> OnnxEmbedder:

@@ -81,6 +81,7 @@ def test_json_is_admitted(text: str) -> None:
         ({"response_format": {"type": "json_object"}}, True),
         ({"response_format": {"type": "json_schema", "json_schema": {}}}, True),
         ({"response_format": {"type": "text"}}, False),
+        ({"response_format": {"type": {}}}, False),
         ({"response_format": "json_object"}, False),
         ({"response_format": None}, False),
         ({}, False),

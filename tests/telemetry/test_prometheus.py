@@ -165,7 +165,7 @@ async def test_figures_are_published_until_cancelled(tmp_path: Path) -> None:
     sink = PrometheusSink(tmp_path)
     task = asyncio.create_task(sink.keep_publishing(every=0.001))
     async with asyncio.timeout(10):
-        while not (tmp_path / f"{os.getpid()}.json").exists():  # noqa: ASYNC110 - written by a thread
+        while not (tmp_path / f"{os.getpid()}.json").exists():
             await asyncio.sleep(0.001)
     task.cancel()
 

@@ -10,12 +10,14 @@ import pytest
 
 from askonce.errors import EmbedderBusy, TextTooLong
 from askonce.events import GuardVetoed
-from askonce.ports import IndexedText, Neighbour
+from askonce.ports import IndexedText, Neighbour, ReadText
 from askonce.testing.sink import RecordingSink
 from askonce.tiers.semantic import SemanticTier
 from askonce.units import Cosine, Seconds, UnixTime
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from askonce.ports import Vector
 
 pytestmark = pytest.mark.anyio
@@ -67,7 +69,7 @@ class ListIndex:
         self.asked.append((partition, k))
         return self.near
 
-    async def delete(self, keys: list[bytes] | tuple[bytes, ...]) -> int:  # type: ignore[override]
+    async def delete(self, keys: Sequence[bytes]) -> int:
         """Remember."""
         self.deleted += keys
         return len(keys)
@@ -107,8 +109,8 @@ async def test_candidates_at_the_floor_pass() -> None:
     """A candidate exactly at the floor is looked at, one below is not."""
     index = ListIndex(near(0.95, "What is a cat?"), near(0.9, "What is a cat"), near(0.899, "x"))
     finding = await tier_over(index).find(PARTITION, "What is a cat?")
-    assert [neighbour.score for neighbour in finding.passed] == [0.95, 0.9]
-    assert finding.vector is ONE
+    assert [neighbour.score for neighbour in finding.passed()] == [0.95, 0.9]
+    assert finding.read.vector is ONE
     assert finding.detail == ""
     assert index.asked == [(PARTITION, 5)]
 
@@ -116,7 +118,7 @@ async def test_candidates_at_the_floor_pass() -> None:
 async def test_a_score_that_is_no_number_never_passes() -> None:
     """A broken vector gives no proof of likeness."""
     finding = await tier_over(ListIndex(near(math.nan, "What is a cat?"))).find(PARTITION, "a cat")
-    assert finding.passed == ()
+    assert list(finding.passed()) == []
 
 
 async def test_a_guard_vetoes_and_says_so() -> None:
@@ -129,7 +131,7 @@ async def test_a_guard_vetoes_and_says_so() -> None:
         near(0.97, asked, b"same"),
     )
     finding = await tier_over(index, sink=sink).find(PARTITION, asked)
-    assert [neighbour.item.key for neighbour in finding.passed] == [b"same"]
+    assert [neighbour.item.key for neighbour in finding.passed()] == [b"same"]
     vetoes = sink.of(GuardVetoed)
     assert len(vetoes) == 2
     assert finding.detail == f"veto_{vetoes[0].guard}"
@@ -151,7 +153,7 @@ async def test_a_question_is_embedded_once() -> None:
     embedder, index = OneVector(), ListIndex()
     tier = tier_over(index, embedder)
     item = IndexedText(b"k", "q", UnixTime(1.0))
-    await tier.keep(PARTITION, item, ONE)
+    await tier.keep(PARTITION, item, ReadText(ONE, b""))
     assert embedder.texts == []
     await tier.keep(PARTITION, item, None)
     assert embedder.texts == ["q"]

@@ -38,7 +38,7 @@ def command(script: str) -> list[str]:
 async def until(condition: Callable[[], bool]) -> None:
     """Wait for another process to have done something."""
     async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 - another process changes it
+        while not condition():
             await asyncio.sleep(0.005)
 
 

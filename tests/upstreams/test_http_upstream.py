@@ -105,9 +105,11 @@ def test_a_key_with_a_line_break_is_a_config_error() -> None:
         HttpUpstream(UpstreamConfig(url="http://h/v1", api_key="a\nb"))
 
 
-def test_the_name_is_the_host_unless_given() -> None:
-    """Name and revision come from the configuration."""
-    assert HttpUpstream(UpstreamConfig(url="http://host:1/v1")).name == "host"
+def test_the_name_is_the_address_unless_given() -> None:
+    """Name and revision come from the configuration; without a name each address has its own."""
+    urls = ("http://host/v1", "http://host:1/v1", "http://host:1/openai/v1", "http://host:1/beta")
+    names = [HttpUpstream(UpstreamConfig(url=url)).name for url in urls]
+    assert names == ["host", "host:1", "host:1/openai", "host:1/beta"]
     named = HttpUpstream(UpstreamConfig(url="http://h/v1", name="n", revision="r"))
     assert (named.name, named.revision) == ("n", "r")
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from askonce.errors import VectorIndexError
+from askonce.errors import MissingExtra, VectorIndexError
 from askonce.events import Evicted, HeldBytes
 from askonce.ports import IndexedText
 from askonce.testing import FakeClock, RecordingSink
@@ -406,6 +406,18 @@ async def test_a_place_that_cannot_be_written_is_an_error(
         with pytest.raises(VectorIndexError):
             await index.count()
     await index.close()
+
+
+async def test_without_the_driver_the_extra_is_named(
+    path: Path, clock: FakeClock, sink: RecordingSink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without usearch the error says what to install."""
+    for module in [name for name in sys.modules if name.startswith("askonce.vectors.")]:
+        if module != "askonce.vectors.local":
+            monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "usearch.index", None)
+    with pytest.raises(MissingExtra, match=r"askonce\[semantic\]"):
+        LocalIndex(path, embedder="e", dim=DIM, max_entries=10, clock=clock, sink=sink)
 
 
 async def test_too_many_calls_are_shed(make: Callable[..., LocalIndex]) -> None:

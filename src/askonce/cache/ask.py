@@ -33,7 +33,9 @@ class Ask(msgspec.Struct, frozen=True):
     key: bytes
     plan: Plan
     send: Callable[[], Awaitable[UpstreamResponse]]
-    """Asks the engine; called at most once, by the leader of a flight."""
+    """Asks the engine; called at most once, by the leader of a flight or by an audit of its hit."""
+    request_id: str = ""
+    """As the caller is told it; empty where nobody is."""
 
 
 class Live(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from askonce.cache.ask import Collapsed, Live
 from askonce.cache.flight import Flight, Head, Seat
 from askonce.cache.leader import Leader
-from askonce.errors import UpstreamBroken, UpstreamError
+from askonce.errors import UpstreamBroken, UpstreamError, places
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -42,10 +42,10 @@ class Cache:
         """The reply to a request; leave the context when it is delivered.
 
         Raises UpstreamError. A follower whose leader fails is not failed with it: it asks again,
-        together with all other followers, and in the end alone.
+        together with all other followers.
         """
         for attempt in range(3):
-            flight, leads = self._board(ask, alone=attempt == 2)
+            flight, leads = self._board(ask, picky=attempt == 2)
             with self._aboard(flight, ask) as seat:
                 reply = await self._reply(ask, flight, seat, leads=leads, patient=attempt == 0)
                 if reply is not None:
@@ -61,12 +61,16 @@ class Cache:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
 
-    def _board(self, ask: Ask, *, alone: bool) -> tuple[Flight, bool]:
-        """A flight for this request, and whether it leads it."""
-        shares = ask.plan.share and not alone
+    def _board(self, ask: Ask, *, picky: bool) -> tuple[Flight, bool]:
+        """A flight for this request, and whether it leads it.
+
+        picky: join none that was asked for the other delivery; one's own surely brings a reply.
+        """
+        shares = ask.plan.share
         key = ask.key, ask.plan
         flight = self._flights.get(key) if shares else None
-        if flight is not None and flight.joinable:
+        fits = flight is not None and (not picky or flight.stream == ask.call.stream)
+        if flight is not None and fits and flight.joinable:
             return flight, False
         flight = Flight(self._parts.limits.max_entry_bytes, stream=ask.call.stream)
         if shares:
@@ -90,7 +94,6 @@ class Cache:
     async def _lead(self, ask: Ask, flight: Flight) -> None:
         leader = Leader(self._parts, ask, flight)
         await self._take_off(leader, flight)
-        self._land(ask, flight)
         await leader.write_back()
 
     def _ended(self, ask: Ask, flight: Flight) -> None:
@@ -106,8 +109,9 @@ class Cache:
             await leader.lead()
         except UpstreamError as error:
             flight.finish(error)
-        except Exception:
-            log.exception("a flight failed")
+        except Exception as error:  # noqa: BLE001 - nobody who waits is left waiting
+            told = type(error).__name__, places(error)
+            log.error("a flight failed: %s\n%s", *told)  # noqa: TRY400 - quotes no prompt
             flight.finish(UpstreamBroken("the gateway failed to relay the answer"))
 
     def _land(self, ask: Ask, flight: Flight) -> None:
@@ -134,5 +138,5 @@ class Cache:
 
 
 def _may_pass(status: int) -> bool:
-    """Whether another call may fare better than one that ended with this status."""
-    return status == 429 or status >= 500
+    """Whether a call with the follower's own credential may fare better than the leader's."""
+    return status in {401, 403, 429} or status >= 500

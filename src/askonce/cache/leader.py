@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, assert_never
 
 import msgspec
 
 from askonce.cache.ask import Limits
 from askonce.cache.flight import Head
-from askonce.cache.pieces import Cutter
+from askonce.cache.learning import Case, Learning, id_of
+from askonce.cache.pieces import Cutter, Uncut
 from askonce.cache.steps import Skipped, Steps
 from askonce.canonical.answer import facts, read_completion
 from askonce.canonical.entry import Entry
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
     from askonce.cache.flight import Flight
     from askonce.canonical.answer import Answer, Facts
     from askonce.flow import Plan, State
-    from askonce.ports import Neighbour, UpstreamResponse, Vector
+    from askonce.ports import Neighbour, UpstreamResponse
+    from askonce.tiers.semantic import Finding
 
 
 class Parts(msgspec.Struct, frozen=True):
@@ -43,6 +45,8 @@ class Parts(msgspec.Struct, frozen=True):
     limits: Limits
     clock: Clock
     sink: Sink
+    learning: Learning | None = None
+    """Without it the floor and the guards decide about answers by meaning."""
 
     def peek(self, key: bytes, plan: Plan) -> Hit | None:
         """The hot exact hit; no I/O."""
@@ -60,7 +64,11 @@ class Leader:
         self._parts = parts
         self._ask = ask
         self._flight = flight
-        self._vector: Vector | None = None
+        self._finding: Finding | None = None
+        self._served: Entry | None = None
+        """What a hit by meaning serves."""
+        self._would = False
+        """There would be such a hit, were it not for shadow mode."""
         self._indexable = ask.plan.semantic_ttl > 0
         self._asked_at = Seconds(0)
         self._lost: list[bytes] = []
@@ -76,6 +84,8 @@ class Leader:
                 case LookSemantic():
                     state = await self._look_semantic(state)
                 case Hit() | GiveUp():
+                    if isinstance(state, Hit) and state.tier == "semantic":
+                        self._served = state.entry
                     self._flight.resolve(state, done=True)
                     return
                 case _:
@@ -83,21 +93,46 @@ class Leader:
         await self._ask_engine(state)
 
     async def write_back(self) -> None:
-        """Store what was admitted, forget questions without an answer; raises nothing."""
+        """Store what was admitted, forget questions without an answer, learn; raises nothing."""
         await self._forget_lost()
-        if self._kept is None:
-            return
-        entry, sealed = self._kept
+        if self._kept is not None:
+            await self._store(*self._kept)
+        self._parts.steps.guard("evidence", self._tell)
+
+    async def _store(self, entry: Entry, sealed: bytes) -> None:
         parts, deadline = self._parts, self._parts.limits.write_deadline
         await parts.steps.attempt("store_write", deadline, lambda: parts.exact.keep(entry, sealed))
         semantic = parts.semantic
         if semantic is not None and entry.semantic_until:
             item = IndexedText(entry.key, entry.question, entry.semantic_until)
+            read = None if self._finding is None else self._finding.read
             await parts.steps.attempt(
                 "semantic_write",
                 deadline,
-                lambda: semantic.keep(self._partition, item, self._vector),
+                lambda: semantic.keep(self._partition, item, read),
             )
+
+    def _tell(self) -> None:
+        """Let the case teach, where there are two answers to compare or may be."""
+        learning, finding, kept = self._parts.learning, self._finding, self._kept
+        if learning is None or finding is None or finding.verdict is None:
+            return
+        if (self._served is None and kept is None) or not self._ask.plan.store:
+            return
+        learning.saw(
+            Case(
+                place=learning.place(self._ask.scope, self._partition),
+                request=id_of(self._ask),
+                mode="shadow" if learning.mode(self._ask.scope) == "shadow" else "on",
+                text=finding.text,
+                near=finding.near,
+                verdict=finding.verdict,
+                served=self._served,
+                fresh=None if kept is None else kept[0].answer,
+                would=self._would,
+                send=self._ask.send,
+            )
+        )
 
     async def _forget_lost(self) -> None:
         parts, semantic = self._parts, self._parts.semantic
@@ -139,14 +174,22 @@ class Leader:
     async def _search(self) -> tuple[Entry, Neighbour] | str:
         """The first proven candidate whose entry is alive, or why there is none."""
         semantic, question = self._parts.semantic, self._ask.question
+        learning = self._parts.learning
         if semantic is None or question is None:
             return ""
-        finding = await semantic.find(self._partition, question.text)
-        self._vector = finding.vector
-        for neighbour in finding.passed:
+        mode = "on" if learning is None else learning.mode(self._ask.scope)
+        if mode == "off":
+            self._indexable = False
+            return ""
+        self._finding = finding = await semantic.find(self._partition, question.text)
+        if learning is not None:
+            weigh = partial(learning.weigh, finding, self._ask, self._partition)
+            self._parts.steps.guard("trust", weigh)
+        for neighbour in finding.passed():
             entry = await self._entry_of(neighbour)
             if entry is not None:
-                return entry, neighbour
+                self._would = mode == "shadow"
+                return "shadow_hit" if self._would else (entry, neighbour)
             self._lost.append(neighbour.item.key)
         return finding.detail
 
@@ -164,49 +207,44 @@ class Leader:
         self._asked_at = self._parts.clock.monotonic()
         response = await self._ask.send()
         try:
-            kind = _delivery(response)
-            if kind == "stream" and self._ask.call.stream:
-                await self._relay_stream(response, state)
+            kind, stream = _delivery(response), self._ask.call.stream
+            if kind == "stream" and stream:
+                cutter = Cutter(self._parts.limits.max_entry_bytes)
+                await self._relay(response.chunks(), _head(response, state), cutter)
+            elif response.status >= 400 or (kind == "whole" and not stream):
+                await self._relay_whole(response, state)
             else:
-                readable = kind == "whole" and not self._ask.call.stream
-                await self._relay_whole(response, state, readable=readable)
+                uncut = Uncut("content_type")
+                await self._relay(response.chunks(), _head(response, state), uncut)
         finally:
             await response.close()
 
-    async def _relay_whole(
-        self, response: UpstreamResponse, state: AskEngine, *, readable: bool
-    ) -> None:
+    async def _relay_whole(self, response: UpstreamResponse, state: AskEngine) -> None:
+        """Hand an answer on in one piece, or as it comes when it is too long to be kept."""
+        chunks = response.chunks()
         try:
-            body = await response.read()
+            body, ended = await _read_up_to(chunks, self._parts.limits.max_entry_bytes)
         except UpstreamError:
             self._refused("broken")
             raise
-        if readable:
-            self._take(lambda: read_completion(body))
+        if not ended:
+            rest = _chain(body, chunks)
+            await self._relay(rest, _head(response, state), Uncut("oversize"))
+            return
+        if response.status >= 400:
+            self._refused("status")
         else:
-            self._refused("status" if response.status >= 400 else "content_type")
-        head = Head(
-            status=response.status,
-            headers=response.headers,
-            forward=state.forward,
-            details=state.details,
-            streamed=False,
-            body=body,
-            stored=self._kept is not None,
-        )
+            self._take(lambda: read_completion(body))
+        head = _head(response, state, body=body, stored=self._kept is not None)
         self._flight.resolve(head, done=True)
 
-    async def _relay_stream(self, response: UpstreamResponse, state: AskEngine) -> None:
-        flight, cutter = self._flight, Cutter(self._parts.limits.max_entry_bytes)
-        head = Head(
-            status=response.status,
-            headers=response.headers,
-            forward=state.forward,
-            details=state.details,
-            streamed=True,
-        )
+    async def _relay(
+        self, chunks: AsyncIterator[bytes], head: Head, cutter: Cutter | Uncut
+    ) -> None:
+        """Hand an answer on as it comes."""
+        flight = self._flight
         try:
-            await self._relay_chunks(response.chunks(), head, cutter)
+            await self._relay_chunks(chunks, head, cutter)
         except UpstreamError as broken:
             self._refused("broken")
             if flight.outcome is None:
@@ -221,7 +259,9 @@ class Leader:
             self._take(cutter.answer)
         flight.finish()
 
-    async def _relay_chunks(self, chunks: AsyncIterator[bytes], head: Head, cutter: Cutter) -> None:
+    async def _relay_chunks(
+        self, chunks: AsyncIterator[bytes], head: Head, cutter: Cutter | Uncut
+    ) -> None:
         flight = self._flight
         try:
             async for chunk in chunks:
@@ -281,6 +321,38 @@ class Leader:
     def _refused(self, reason: str) -> None:
         if self._ask.plan.store:
             self._parts.sink.emit(AdmissionRefused(reason))
+
+
+def _head(
+    response: UpstreamResponse, state: AskEngine, *, body: bytes | None = None, stored: bool = False
+) -> Head:
+    return Head(
+        status=response.status,
+        headers=response.headers,
+        forward=state.forward,
+        details=state.details,
+        streamed=body is None,
+        body=body or b"",
+        stored=stored,
+    )
+
+
+async def _read_up_to(chunks: AsyncIterator[bytes], limit: int) -> tuple[bytes, bool]:
+    """A body and True, or what came of it when it passed the limit and False."""
+    read: list[bytes] = []
+    size = 0
+    async for chunk in chunks:
+        read.append(chunk)
+        size += len(chunk)
+        if size > limit:
+            return b"".join(read), False
+    return b"".join(read), True
+
+
+async def _chain(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for chunk in rest:
+        yield chunk
 
 
 def _delivery(response: UpstreamResponse) -> str:

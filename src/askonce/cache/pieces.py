@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from askonce.cache.flight import Piece
 from askonce.canonical.answer import StreamReader
 from askonce.canonical.sse import EventSplitter, data_of
+from askonce.errors import AnswerUnusable
 
 if TYPE_CHECKING:
     from askonce.canonical.answer import Answer
@@ -49,3 +50,23 @@ class Cutter:
     def _piece(self, event: bytes) -> Piece:
         data = data_of(event)
         return Piece(event, usage_only=data is not None and self._reader.feed(data))
+
+
+class Uncut:
+    """Stands for a Cutter where the body is none of ours to read."""
+
+    def __init__(self, reason: str) -> None:
+        """reason: why the answer cannot be stored."""
+        self._reason = reason
+
+    def cut(self, chunk: bytes) -> list[Piece]:
+        """The chunk as it is."""
+        return [Piece(chunk, usage_only=False)]
+
+    def rest(self) -> list[Piece]:
+        """Nothing is ever held back."""
+        return []
+
+    def answer(self) -> Answer:
+        """Raises AnswerUnusable."""
+        raise AnswerUnusable(self._reason)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import msgspec
 
-from askonce.errors import EmbedderBusy, EntryUnreadable, TextTooLong
+from askonce.deadline import Deadlines, Span
+from askonce.errors import CacheFault, EmbedderBusy, EntryUnreadable, TextTooLong, places
 from askonce.events import BreakerMoved, BreakerState, Part, SkipCause, StepSkipped
 from askonce.policy.breaker import Breaker
 from askonce.units import Seconds
@@ -38,6 +39,19 @@ class Skipped(msgspec.Struct, frozen=True):
         return f"{self.part}_{self.cause}"
 
 
+class _Call(NamedTuple):
+    """One step under way."""
+
+    breaker: Breaker
+    began: Seconds
+    trial: bool
+
+    def said_nothing(self) -> None:
+        """Only the trial itself may give way to another one."""
+        if self.trial:
+            self.breaker.abandoned()
+
+
 class Steps:
     """Runs steps of cache parts, one breaker for each part."""
 
@@ -47,6 +61,7 @@ class Steps:
         self._clock = clock
         self._sink = sink
         self._breakers: dict[Part, Breaker] = {}
+        self._deadlines: dict[Seconds, Deadlines] = {}
         self._told: dict[Part, BreakerState] = {}
 
     async def attempt(
@@ -54,20 +69,21 @@ class Steps:
     ) -> T | Skipped:
         """The step's result, or Skipped; raises nothing but cancellation."""
         breaker = self._breaker(part)
-        if not breaker.allows(self._clock.monotonic()):
+        began = self._clock.monotonic()
+        if not breaker.allows(began):
             return self._skip(part, "breaker")
         self._tell(part, breaker)
-        trial = breaker.state == "half_open"
+        call = _Call(breaker, began, trial=breaker.state == "half_open")
         try:
-            async with asyncio.timeout(deadline):
+            with self._within(deadline):
                 result = await step()
         except asyncio.CancelledError as cancelled:
             if _is_ours():
-                self._learn_nothing(breaker, trial=trial)
+                call.said_nothing()
                 raise
-            cause = self._judge(part, breaker, cancelled, trial=trial)
+            cause = self._judge(part, call, cancelled)
         except Exception as error:  # noqa: BLE001 - a cache fault never fails a request
-            cause = self._judge(part, breaker, error, trial=trial)
+            cause = self._judge(part, call, error)
         else:
             breaker.succeeded()
             return result
@@ -83,27 +99,25 @@ class Steps:
             _log_fault(part, error)
             return self._skip(part, "error")
 
-    def _judge(
-        self, part: Part, breaker: Breaker, error: BaseException, *, trial: bool
-    ) -> SkipCause:
+    def _judge(self, part: Part, call: _Call, error: BaseException) -> SkipCause:
         """What an error says of the part: a full queue or a foreign entry is no failure of it."""
         if isinstance(error, EmbedderBusy | TextTooLong):
-            self._learn_nothing(breaker, trial=trial)
+            call.said_nothing()
             return "busy" if isinstance(error, EmbedderBusy) else "too_long"
         if isinstance(error, EntryUnreadable):
-            breaker.succeeded()
+            call.breaker.succeeded()
             return "unreadable"
-        breaker.failed(self._clock.monotonic())
+        call.breaker.failed(self._clock.monotonic(), began=call.began)
         if isinstance(error, TimeoutError):
             return "deadline"
         _log_fault(part, error)
         return "error"
 
-    @staticmethod
-    def _learn_nothing(breaker: Breaker, *, trial: bool) -> None:
-        """Only the trial call itself may give way to another one."""
-        if trial:
-            breaker.abandoned()
+    def _within(self, deadline: Seconds) -> Span:
+        deadlines = self._deadlines.get(deadline)
+        if deadlines is None:
+            deadlines = self._deadlines[deadline] = Deadlines(deadline)
+        return deadlines.span()
 
     def _breaker(self, part: Part) -> Breaker:
         breaker = self._breakers.get(part)
@@ -130,4 +144,6 @@ def _is_ours() -> bool:
 
 
 def _log_fault(part: Part, error: BaseException) -> None:
-    log.warning("cache part %s failed: %s: %s", part, type(error).__name__, error)
+    """Our own errors speak for themselves; another's message may quote a prompt."""
+    told = str(error) if isinstance(error, CacheFault) else places(error)
+    log.warning("cache part %s failed: %s: %s", part, type(error).__name__, told)

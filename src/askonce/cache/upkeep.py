@@ -30,7 +30,7 @@ async def follow_epoch(store: SupportsEpoch, exact: ExactTier) -> None:
         except CacheFault as fault:
             log.debug("the store's epoch cannot be read: %s", fault)
         else:
-            if seen is not None and epoch != seen:
+            if epoch != seen:
                 exact.cool()
             seen = epoch
         await asyncio.sleep(EPOCH_INTERVAL)

@@ -20,6 +20,8 @@ _ID_PREFIX: Final = re.compile(r"[A-Za-z]{1,16}[-_]")
 _FRESH: Final = frozenset({"id", "created"})
 _IN_EVERY_CHUNK: Final = ("model", "system_fingerprint", "service_tier")
 _NOT_IN_CHUNKS: Final = frozenset({"object", "choices", "usage", *_IN_EVERY_CHUNK})
+_ABSURD: Final = 2**53
+"""No engine counts so many tokens; a sealed entry could not hold any larger number either."""
 _DONE: Final = b"data: [DONE]\n\n"
 
 _encode = msgspec.json.Encoder().encode
@@ -27,7 +29,7 @@ _decode = msgspec.json.Decoder().decode
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
-class Answer(msgspec.Struct, frozen=True):
+class Answer(msgspec.Struct, frozen=True, gc=False):
     """A chat completion without its id and time of creation."""
 
     rest: bytes
@@ -38,7 +40,7 @@ class Answer(msgspec.Struct, frozen=True):
     completion_tokens: Tokens
 
 
-class Facts(msgspec.Struct, frozen=True):
+class Facts(msgspec.Struct, frozen=True, gc=False):
     """What decides whether an answer may be stored."""
 
     finish_reasons: tuple[str, ...]
@@ -94,7 +96,7 @@ def _id_prefix(answer_id: Json) -> str:
 
 def _tokens(usage: Json, name: str) -> Tokens:
     count = usage.get(name) if type(usage) is dict else None
-    return Tokens(count if type(count) is int and count > 0 else 0)
+    return Tokens(count if type(count) is int and 0 < count < _ABSURD else 0)
 
 
 class StreamReader:

@@ -17,7 +17,7 @@ _DIGEST: Final = 16
 _OPENING: Final = len(_MAGIC) + _DIGEST
 
 
-class Entry(msgspec.Struct, frozen=True):
+class Entry(msgspec.Struct, frozen=True, gc=False):
     """One cached answer."""
 
     key: bytes

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 KEY_VERSION = 1
 
 
-class Scope(msgspec.Struct, frozen=True):
+class Scope(msgspec.Struct, frozen=True, gc=False):
     """Everything beside the body that an answer depends on or is confined to."""
 
     endpoint: str

@@ -30,7 +30,7 @@ ABOUT_THE_PROMPT: Final = frozenset({"echo", "prompt_logprobs", "return_token_id
 _EXACT_FLOATS: Final = 2.0**53
 
 
-class Call(msgspec.Struct, frozen=True):
+class Call(msgspec.Struct, frozen=True, gc=False):
     """One chat request, parsed and made canonical."""
 
     model: str
@@ -45,7 +45,7 @@ class Call(msgspec.Struct, frozen=True):
     """What `canonical` spells."""
 
 
-class Question(msgspec.Struct, frozen=True):
+class Question(msgspec.Struct, frozen=True, gc=False):
     """What the semantic tier compares, and what must be equal around it."""
 
     text: str

@@ -29,7 +29,9 @@ def evaluate(config: Config, arguments: argparse.Namespace) -> int:
     except ImportError as absent:
         raise MissingExtra(absent.name or "numpy", "semantic") from None
     report = asyncio.run(_measured(config, arguments))
-    print(msgspec.json.encode(report).decode() if arguments.json else render(report))
+    print(render(report))
+    if arguments.json:
+        arguments.json.write_bytes(msgspec.json.encode(report))
     return 0
 
 

@@ -78,7 +78,7 @@ def _evaluate(parser: argparse.ArgumentParser) -> None:
         "--limit", type=int, default=3000, metavar="N", help="rows of each set; 0 takes all"
     )
     parser.add_argument("--cache", type=Path, metavar="DIR", help="keeps embeddings between runs")
-    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON, too")
 
 
 def settings_of(arguments: argparse.Namespace) -> Iterator[Setting]:

@@ -15,6 +15,7 @@ from askonce.embedders.model import locate, tokenizer_beside
 from askonce.embedders.session import Session
 from askonce.errors import EmbedderBusy, EmbedderError
 from askonce.events import Embedded
+from askonce.ports import ReadText
 from askonce.units import Seconds
 from askonce.worker import Worker, WorkerBusy, WorkerClosed
 
@@ -73,6 +74,14 @@ class Encoder:
         tokens = self._session.tokens(ids)
         return self._session.pool(tokens), pack(ids, tokens)
 
+    def read_packed(self, text: str) -> ReadText:
+        """The same in the form that an index keeps; the vector cannot be written to."""
+        from askonce.trust.alignment import to_bytes
+
+        vector, tokens = self.read(text)
+        vector.flags.writeable = False
+        return ReadText(vector, to_bytes(tokens))
+
 
 def _identity(model: str, vocabulary: str, mode: Literal["accurate", "fast"]) -> str:
     named = f"askonce-embedder/1\n{model}\n{vocabulary}\n{mode}\nmean,l2"
@@ -99,7 +108,7 @@ class OnnxEmbedder:
         self._tokens_ahead = 0.0
         self._embedded = 0
         self._shed = 0
-        self._memo: OrderedDict[str, Vector] = OrderedDict()
+        self._memo: OrderedDict[str, ReadText] = OrderedDict()
 
     @classmethod
     async def open(
@@ -139,6 +148,10 @@ class OnnxEmbedder:
 
     async def embed(self, text: str) -> Vector:
         """Embed one text; raises TextTooLong, EmbedderBusy, EmbedderError."""
+        return (await self.read(text)).vector
+
+    async def read(self, text: str) -> ReadText:
+        """Embed one text with its tokens; raises as `embed`."""
         known = self._memo.get(text)
         if known is not None:
             self._memo.move_to_end(text)
@@ -149,12 +162,12 @@ class OnnxEmbedder:
         cost = self._cost(text)
         self._tokens_ahead += cost
         try:
-            vector, took = await self._in_turn(text)
+            found, took = await self._in_turn(text)
         finally:
             self._tokens_ahead -= cost
         self._note(took, cost)
-        self._remember(text, vector)
-        return vector
+        self._remember(text, found)
+        return found
 
     def statistics(self) -> dict[str, float]:
         """Figures since the start, and the state of the queue."""
@@ -175,7 +188,7 @@ class OnnxEmbedder:
         """Texts in line and in work, given up ones that still compute included."""
         return self._in_line + self._worker.waiting
 
-    async def _in_turn(self, text: str) -> tuple[Vector, float]:
+    async def _in_turn(self, text: str) -> tuple[ReadText, float]:
         """One job at a time goes to the worker: it would hand a batch back only as a whole."""
         self._in_line += 1
         try:
@@ -191,11 +204,9 @@ class OnnxEmbedder:
         finally:
             self._turn.release()
 
-    def _timed(self, text: str) -> tuple[Vector, float]:
+    def _timed(self, text: str) -> tuple[ReadText, float]:
         start = self._clock.monotonic()
-        vector = self._encoder.encode(text)
-        vector.flags.writeable = False
-        return vector, self._clock.monotonic() - start
+        return self._encoder.read_packed(text), self._clock.monotonic() - start
 
     def _cost(self, text: str) -> float:
         """About how many tokens of work the text is."""
@@ -206,7 +217,7 @@ class OnnxEmbedder:
         self._rate += _WEIGHT * (took / cost - self._rate)
         self._sink.emit(Embedded(took=Seconds(took)))
 
-    def _remember(self, text: str, vector: Vector) -> None:
-        self._memo[text] = vector
+    def _remember(self, text: str, found: ReadText) -> None:
+        self._memo[text] = found
         if len(self._memo) > _MEMO:
             self._memo.popitem(last=False)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-import traceback
 from typing import TYPE_CHECKING
 
-from askonce.errors import AskOnceError, RequestError
+from askonce.errors import AskOnceError, RequestError, places
 from askonce.gateway.errors import error_body, error_of, internal_error
 from askonce.gateway.http import ClientGone, send_json
 
@@ -61,7 +60,7 @@ class Gateway:
                 _log.warning("%s %s: %s", request_id, type(exc).__name__, exc)
             await _fail(scope, reply, error_of(exc))
         except Exception as exc:  # noqa: BLE001 - the last place where a fault can become a 500
-            _log.error("%s %s\n%s", request_id, type(exc).__name__, _places(exc))
+            _log.error("%s %s\n%s", request_id, type(exc).__name__, places(exc))
             await _fail(scope, reply, internal_error())
 
     def _handler_of(self, scope: Scope) -> Handler:
@@ -116,11 +115,6 @@ async def _fail(scope: Scope, reply: _Reply, error: RequestError) -> None:
     """Tell the error, or leave a begun response without its end: the server then breaks it."""
     if not reply.started:
         await send_json(reply, error.status, error_body(error, scope))
-
-
-def _places(error: Exception) -> str:
-    """Where it happened, without the message: that may quote a prompt."""
-    return "".join(traceback.format_tb(error.__traceback__))
 
 
 async def _refuse_websocket(scope: Scope, receive: Receive, send: Send) -> None:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING, NamedTuple
 
 from askonce.cache.ask import Ask, Collapsed, Live
 from askonce.canonical.answer import render_completion, render_stream
 from askonce.canonical.key import Scope, exact_key
 from askonce.canonical.request import asking_usage, parse_chat, question_of
-from askonce.errors import RequestError, UpstreamBroken
+from askonce.errors import RequestError, UpstreamError
 from askonce.flow import GiveUp, Hit, plan
 from askonce.gateway.errors import error_body, error_of
 from askonce.gateway.hangup import WhileConnected
-from askonce.gateway.http import forwarded, read_body, returned, send_response, send_stream
+from askonce.gateway.http import forwarded, header, read_body, returned, send_response, send_stream
 from askonce.gateway.marks import marks_of_engine, marks_of_hit, marks_of_refusal
 from askonce.gateway.meter import Meter
 from askonce.gateway.passthrough import target_of
@@ -22,10 +21,11 @@ from askonce.ports import UpstreamRequest
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    from askonce.cache.ask import Reply
     from askonce.cache.driver import Cache
     from askonce.canonical.answer import Answer
-    from askonce.canonical.request import Call
-    from askonce.flow import Lives, Plan
+    from askonce.canonical.request import Call, Question
+    from askonce.flow import Lives
     from askonce.gateway.envelope import Envelope
     from askonce.gateway.http import Receive, Send
     from askonce.gateway.http import Scope as HttpScope
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 PATH = "/v1/chat/completions"
 _JSON = (b"content-type", b"application/json")
 _EVENTS = (b"content-type", b"text/event-stream; charset=utf-8")
+_OF_ONE_CALLER = (b"set-cookie", b"x-request-id")
+"""Of an engine's answer to one caller, not for others who share it."""
 _NOT_FORWARDED = (b"cache-control", b"content-length", b"accept-encoding")
 
 
@@ -103,8 +105,7 @@ class ChatRoute:
     def _ask(
         self, caller: _Caller, upstream: Upstream, envelope: Envelope, scope: Scope, key: bytes
     ) -> Ask:
-        question = question_of(caller.call, max_temperature=self._settings.max_temperature)
-        known = None if isinstance(question, str) else question
+        known = self._question_of(caller.call)
         return Ask(
             call=caller.call,
             question=known,
@@ -112,21 +113,34 @@ class ChatRoute:
             key=key,
             plan=plan(envelope.controls, self._settings.lives, has_question=known is not None),
             send=lambda: _send_upstream(caller, upstream),
+            request_id=caller.http["askonce.request_id"],
         )
 
+    def _question_of(self, call: Call) -> Question | None:
+        if not self._settings.lives.semantic:
+            return None
+        question = question_of(call, max_temperature=self._settings.max_temperature)
+        return None if isinstance(question, str) else question
+
     async def _answer(self, caller: _Caller, ask: Ask) -> None:
-        async with _guard(caller, ask.plan), self._cache.answering(ask) as reply:
-            match reply:
-                case Hit():
-                    await self._send_hit(caller, reply)
-                case Live():
-                    await self._send_live(caller, ask, reply)
-                case Collapsed():
-                    caller.meter.tier = "collapsed"
-                    caller.meter.saved(reply.answer)
-                    await self._render(caller, reply.answer, self._marks(ask, reply))
-                case GiveUp():
-                    await _send_refusal(caller, reply)
+        """A caller who hangs up ends this, not the call: what may be stored is computed on."""
+        async with WhileConnected(caller.receive) as guard:
+            guard.watch()
+            async with self._cache.answering(ask) as reply:
+                await self._deliver(caller, ask, reply)
+
+    async def _deliver(self, caller: _Caller, ask: Ask, reply: Reply) -> None:
+        match reply:
+            case Hit():
+                await self._send_hit(caller, reply)
+            case Live():
+                await self._send_live(caller, ask, reply)
+            case Collapsed():
+                caller.meter.tier = "collapsed"
+                caller.meter.saved(reply.answer)
+                await self._render(caller, reply.answer, self._marks(ask, reply))
+            case GiveUp():
+                await _send_refusal(caller, reply)
 
     def _marks(self, ask: Ask, reply: Live | Collapsed) -> Pairs:
         return marks_of_engine(reply, key=ask.key, debug=self._settings.debug)
@@ -155,7 +169,8 @@ class ChatRoute:
         head, meter = reply.head, caller.meter
         meter.tier = "collapsed" if reply.collapsed else "engine"
         meter.status = head.status
-        headers = [*returned(head.headers, without=(b"content-length",)), *self._marks(ask, reply)]
+        without = (b"content-length", *(_OF_ONE_CALLER if reply.collapsed else ()))
+        headers = [*returned(head.headers, without=without), *self._marks(ask, reply)]
         if not head.streamed:
             headers.append((b"content-length", b"%d" % len(head.body)))
             meter.began()
@@ -169,12 +184,17 @@ class ChatRoute:
 
 
 async def _pieces(caller: _Caller, reply: Live, *, usage: bool) -> AsyncIterator[bytes]:
-    """The live stream; one that breaks off ends with an error event and without `[DONE]`."""
+    """The live answer; events that break off end with an error event and without `[DONE]`.
+
+    Raises UpstreamError where the body is not made of events: the connection must break as well.
+    """
     try:
         async for piece in reply.flight.pieces(usage=usage):
             caller.meter.began()
             yield piece
-    except UpstreamBroken as broken:
+    except UpstreamError as broken:
+        if not header(reply.head.headers, b"content-type").startswith(b"text/event-stream"):
+            raise
         caller.meter.status = broken.status
         yield b"data: " + error_body(error_of(broken), caller.http) + b"\n\n"
 
@@ -211,12 +231,3 @@ def _scope(http: HttpScope, upstream: Upstream, envelope: Envelope) -> Scope:
 def _shows_usage(upstreams: Upstreams, call: Call) -> bool:
     """Whether the caller sees a usage event: not one that only AskOnce asked for."""
     return call.wants_usage or not upstreams.for_model(call.model).ask_usage
-
-
-def _guard(caller: _Caller, plan: Plan) -> contextlib.AbstractAsyncContextManager[object]:
-    """Ends the work when the caller hangs up, unless the answer is to be stored all the same."""
-    if plan.store:
-        return contextlib.nullcontext()
-    guard = WhileConnected(caller.receive)
-    guard.watch()
-    return guard

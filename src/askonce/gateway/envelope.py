@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 Pair = tuple[bytes, bytes]
 
+_LONGEST_REMEMBERED = 2048
+"""Bytes of headers; callers choose them, so longer ones are read anew each time."""
+
 
 class Envelope(NamedTuple):
     """The headers' part of a request."""
@@ -40,11 +43,17 @@ def envelope_reader(
 
     @lru_cache(maxsize=4096)
     def read(pairs: tuple[Pair, ...]) -> Envelope:
-        credential = b"\0".join(value for name, value in pairs if name in CREDENTIAL_HEADERS)
+        told = (pair for pair in pairs if pair[0] in CREDENTIAL_HEADERS)
+        credential = b"\0".join(part for pair in told for part in pair)
         return Envelope(
             read_controls((pair for pair in pairs if pair[0] in CONTROL_HEADERS), policy),
             partition(credential),
             tuple(sorted(pair for pair in pairs if pair[0] in in_key)),
         )
 
-    return lambda headers: read(tuple([pair for pair in headers if pair[0] in telling]))
+    def envelope(headers: Headers) -> Envelope:
+        pairs = tuple([pair for pair in headers if pair[0] in telling])
+        short = sum([len(value) for _, value in pairs]) <= _LONGEST_REMEMBERED
+        return read(pairs) if short else read.__wrapped__(pairs)
+
+    return envelope

@@ -58,7 +58,7 @@ class Meter:
         self._sink.emit(
             Served(
                 tier=self.tier,
-                outcome=_outcome(error, self.status),
+                outcome=self._outcome(error),
                 streamed=self.streamed,
                 latency=Seconds(now - self._started),
                 ttft=Seconds((now if self._began is None else self._began) - self._started),
@@ -67,10 +67,14 @@ class Meter:
             )
         )
 
-
-def _outcome(error: BaseException | None, status: int) -> Outcome:
-    if isinstance(error, UpstreamError) or (error is None and status >= 500):
-        return "upstream_error"
-    if isinstance(error, RequestError) or (error is None and status >= 400):
-        return "client_error"
-    return "ok" if error is None else "disconnected"
+    def _outcome(self, error: BaseException | None) -> Outcome:
+        if isinstance(error, UpstreamError):
+            return "upstream_error"
+        if isinstance(error, RequestError):
+            return "client_error"
+        if error is not None:
+            return "disconnected"
+        if self.status < 400:
+            return "ok"
+        # Without a tier the status is our own: only the cache was to answer, and it could not.
+        return "upstream_error" if self.status >= 500 and self.tier != "none" else "client_error"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import secrets
 from pathlib import Path
@@ -19,6 +20,8 @@ from askonce.gateway.app import Gateway
 from askonce.gateway.chat import PATH as CHAT_PATH
 from askonce.gateway.chat import ChatRoute, ChatSettings
 from askonce.gateway.envelope import envelope_reader
+from askonce.gateway.feedback import PATH as FEEDBACK_PATH
+from askonce.gateway.feedback import FeedbackRoute
 from askonce.gateway.http import send_json, send_response
 from askonce.gateway.passthrough import Passthrough
 from askonce.gateway.routing import Upstreams
@@ -27,40 +30,60 @@ from askonce.ports import SupportsEpoch
 from askonce.settings.files import server_secret
 from askonce.settings.load import take_over
 from askonce.telemetry.fanout import Fanout
+from askonce.telemetry.figures import run_directory
 from askonce.telemetry.log import LogSink
 from askonce.telemetry.prometheus import CONTENT_TYPE, PrometheusSink
 from askonce.units import Seconds
 from askonce.wiring import build_cache, open_parts
 
 if TYPE_CHECKING:
-    from askonce.cache.driver import Cache
+    from collections.abc import Callable, Coroutine
+    from typing import Any
+
     from askonce.config import Config
     from askonce.gateway.http import Handler, Receive, Scope, Send
-    from askonce.wiring import Parts
+    from askonce.wiring import Built, Parts
+
+    OpensParts = Callable[..., Coroutine[Any, Any, Parts]]
+
+YOUNG_OBJECTS = 10_000
+"""New objects until the collector looks at them: a few hundred requests under way."""
 
 GRACE = 10.0
 """Seconds that answers under way have to end and be stored when the server stops."""
+
+LONG_PATIENCE = 10.0
+"""Seconds that the start gives to the evidence of earlier days."""
+
+PATIENCE = 1.0
+"""Seconds that the start waits for the store; a locked one is left for later."""
 
 
 class Service:
     """Everything behind the routes, from start to stop."""
 
-    def __init__(self, config: Config) -> None:
-        """Opens nothing: that needs a running event loop."""
+    def __init__(self, config: Config, *, open_parts: OpensParts = open_parts) -> None:
+        """Opens nothing: that needs a running event loop.
+
+        open_parts: how the parts behind the configuration come about.
+        """
         self._config = config
+        self._open_parts = open_parts
         self._clock = SystemClock()
         self._figures = PrometheusSink(_shared_figures(config))
         self._sink = Fanout((self._figures, LogSink()))
         self._parts: Parts | None = None
-        self._cache: Cache | None = None
+        self._built: Built | None = None
         self._chat: Handler = _not_started
         self._passthrough: Handler = _not_started
+        self._feedback: Handler = _not_started
         self._tasks: list[asyncio.Task[None]] = []
 
     def gateway(self) -> Gateway:
         """The ASGI application."""
         routes: dict[tuple[str, str], Handler] = {
             ("POST", CHAT_PATH): self.chat,
+            ("POST", FEEDBACK_PATH): self.feedback,
             ("GET", "/healthz"): self.healthz,
             ("GET", "/readyz"): self.readyz,
             ("GET", "/metrics"): self.metrics,
@@ -70,46 +93,73 @@ class Service:
         )
 
     async def start(self) -> None:
-        """Open all parts; raises ConfigError."""
+        """Open all parts; raises ConfigError, and then leaves nothing open."""
         config, clock, sink = self._config, self._clock, self._sink
-        secret = config.tenants.secret.encode() or server_secret(Path(config.server.data_dir))
-        self._parts = parts = await open_parts(config, clock=clock, sink=sink)
-        self._cache, exact = build_cache(config, parts, clock=clock, sink=sink)
+        secret = config.tenants.secret.encode() or await asyncio.to_thread(
+            server_secret, Path(config.server.data_dir)
+        )
+        self._parts = parts = await self._open_parts(config, clock=clock, sink=sink)
+        try:
+            await self._build(parts, secret)
+        except BaseException:
+            await self.stop()
+            raise
+        with contextlib.suppress(CacheFault, TimeoutError):
+            async with asyncio.timeout(PATIENCE):
+                await parts.store.stats()  # opens what opens late, before the first deadline
+        await self._remember()
+
+    async def _remember(self) -> None:
+        """Take the evidence of earlier days, as far as that is quick; the rest follows."""
+        learning = self._built.learning if self._built is not None else None
+        if learning is not None:
+            with contextlib.suppress(CacheFault, TimeoutError):
+                async with asyncio.timeout(LONG_PATIENCE):
+                    await learning.catch_up()
+            self._tasks.append(asyncio.create_task(learning.follow()))
+
+    async def _build(self, parts: Parts, secret: bytes) -> None:
+        config, clock, sink = self._config, self._clock, self._sink
         upstreams = Upstreams(parts.upstreams)
+        partition = partitioner(config.tenants, secret)
+        read_envelope = envelope_reader(config.controls, partition, config.exact.key_headers)
+        self._built = built = await build_cache(
+            config, parts, secret=secret, clock=clock, sink=sink
+        )
+        if built.learning is not None:
+            self._feedback = FeedbackRoute(built.learning, read_envelope)
         self._passthrough = Passthrough(upstreams, buffer_limit=config.server.max_body_bytes)
         self._chat = ChatRoute(
-            self._cache,
+            built.cache,
             upstreams,
-            envelope_reader(
-                config.controls, partitioner(config.tenants, secret), config.exact.key_headers
-            ),
+            read_envelope,
             _chat_settings(config, parts),
             clock=clock,
             sink=sink,
             new_id=new_id,
         )
-        self._tasks = [
-            asyncio.create_task(tell_sizes(parts.store, parts.index, sink)),
-            asyncio.create_task(self._figures.keep_publishing()),
-        ]
-        with contextlib.suppress(CacheFault):
-            await parts.store.stats()  # opens what opens late, before the first deadline
+        upkeep = [tell_sizes(parts.store, parts.index, sink), self._figures.keep_publishing()]
         if isinstance(parts.store, SupportsEpoch):
-            self._tasks.append(asyncio.create_task(follow_epoch(parts.store, exact)))
+            upkeep.append(follow_epoch(parts.store, built.exact))
+        self._tasks = [asyncio.create_task(work) for work in upkeep]
 
     async def stop(self) -> None:
         """Let answers under way end, then close all parts."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._cache is not None:
-            await self._cache.close(GRACE)
+        if self._built is not None:
+            await self._built.close(GRACE)
         if self._parts is not None:
             await self._parts.close()
 
     async def chat(self, scope: Scope, receive: Receive, send: Send) -> None:
         """`POST /v1/chat/completions`."""
         await self._chat(scope, receive, send)
+
+    async def feedback(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """`POST /askonce/feedback`."""
+        await self._feedback(scope, receive, send)
 
     async def passthrough(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Every other path under `/v1/`."""
@@ -137,7 +187,16 @@ class Service:
 
 def from_environment() -> Gateway:
     """The application of one server process, configured by what its parent handed over."""
-    return Service(take_over(os.environ)).gateway()
+    gateway = Service(take_over(os.environ)).gateway()
+    _calm_collector()
+    return gateway
+
+
+def _calm_collector() -> None:
+    """Look for cycles less often, and never among what was imported: requests make hardly any."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(YOUNG_OBJECTS, 20, 50)
 
 
 def new_id() -> str:
@@ -146,7 +205,7 @@ def new_id() -> str:
 
 
 def _shared_figures(config: Config) -> Path | None:
-    return Path(config.server.data_dir) / "run" if config.server.workers > 1 else None
+    return run_directory(Path(config.server.data_dir)) if config.server.workers > 1 else None
 
 
 def _chat_settings(config: Config, parts: Parts) -> ChatSettings:

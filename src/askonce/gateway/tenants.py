@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -24,7 +23,6 @@ def partitioner(config: TenantConfig, secret: bytes) -> Callable[[bytes], bytes]
     if config.scope == "shared":
         return lambda _credential: bytes(32)
 
-    @lru_cache(maxsize=4096)
     def partition(credential: bytes) -> bytes:
         return hmac.digest(secret, b"tenant\0" + credential, hashlib.sha256)
 

@@ -36,6 +36,10 @@ class VectorCache:
             self._file = folder / f"vectors-{name}.npz"
             self._read()
 
+    def __len__(self) -> int:
+        """How many texts are known."""
+        return len(self._known)
+
     async def embed(self, texts: Iterable[str]) -> dict[str, Vector]:
         """The vector of each text; texts longer than the embedder's window are left out."""
         wanted = dict.fromkeys(texts)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 GOOD_ENDS = frozenset({"stop", "tool_calls", "function_call", "end_turn", "stop_sequence"})
 BAD_ENDS = {"length": "truncated", "max_tokens": "truncated", "content_filter": "content_filter"}
 
+_JSON_FORMATS = ("json_object", "json_schema")  # no set: a caller's type may be unhashable
+
 
 def refuse(facts: Facts, *, wants_json: bool, max_bytes: int) -> str | None:
     """Why an answer may not be stored, or None when it may.
@@ -37,7 +39,7 @@ def refuse(facts: Facts, *, wants_json: bool, max_bytes: int) -> str | None:
 def wants_json(body: Mapping[str, Any]) -> bool:
     """Whether a request asks for an answer in JSON (`response_format`)."""
     wanted = body.get("response_format")
-    return isinstance(wanted, dict) and wanted.get("type") in {"json_object", "json_schema"}
+    return isinstance(wanted, dict) and wanted.get("type") in _JSON_FORMATS
 
 
 def _is_json(text: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,10 +14,14 @@ class Breaker:
     """Leaves a failing part alone, then lets one trial call through."""
 
     def __init__(self, *, failures: int, cooldown: Seconds) -> None:
-        """Open after `failures` in a row; try again `cooldown` seconds later."""
+        """Open after `failures` in a row; try again `cooldown` seconds later.
+
+        Calls that fail side by side count once: a moment in which everything is late is no outage.
+        """
         self._limit = failures
         self._cooldown = cooldown
         self._failed = 0
+        self._failed_at = -math.inf
         self._retry_at: float | None = None
         self._trying = False
 
@@ -42,9 +47,12 @@ class Breaker:
         self._retry_at = None
         self._trying = False
 
-    def failed(self, now: Seconds) -> None:
-        """One more failure: open at the limit, or again after a failed trial."""
+    def failed(self, now: Seconds, *, began: Seconds) -> None:
+        """A call that began then has failed: open at the limit, or again after a failed trial."""
+        if began < self._failed_at:
+            return
         self._failed += 1
+        self._failed_at = now
         if self._trying or self._failed >= self._limit:
             self._retry_at = now + self._cooldown
         self._trying = False

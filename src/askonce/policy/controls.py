@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import re
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -29,6 +29,9 @@ CONTROL_HEADERS = frozenset(
 MAX_NAME = 128
 """Longest namespace or tag, in characters."""
 MAX_TAGS = 16
+LONGEST = 2.0**31
+"""Seconds."""
+_SECONDS = re.compile(r"[0-9]+(\.[0-9]+)?")
 
 
 class Controls(msgspec.Struct, frozen=True):
@@ -99,11 +102,8 @@ def _product_header(name: bytes, text: str) -> dict[str, object]:
 
 
 def _seconds(text: str) -> float | None:
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) and value >= 0 else None
+    """Past the bound a number means the bound (RFC 9111 section 1.2.2)."""
+    return min(float(text), LONGEST) if _SECONDS.fullmatch(text) else None
 
 
 def _name(text: str) -> str | None:

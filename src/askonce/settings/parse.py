@@ -119,8 +119,10 @@ def _checked(setting: Setting, key: Key) -> object:
     if setting.text and key.is_list:
         value = [part.strip() for part in str(value).split(",") if part.strip()]
     try:
+        if setting.text and key.is_table:
+            value = msgspec.json.decode(str(value))
         checked = msgspec.convert(value, key.annotation, strict=not setting.text)
-    except msgspec.ValidationError:
+    except msgspec.MsgspecError:
         checked = math.nan
     if isinstance(checked, float) and not math.isfinite(checked):
         shown = "(hidden)" if key.name in HIDDEN else repr(setting.value)

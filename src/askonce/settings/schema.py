@@ -26,6 +26,11 @@ class Key(msgspec.Struct, frozen=True):
         """Whether its value is a list."""
         return isinstance(inspect.type_info(self.annotation), inspect.VarTupleType)
 
+    @property
+    def is_table(self) -> bool:
+        """Whether its value is a table of tables."""
+        return isinstance(inspect.type_info(self.annotation), inspect.DictType)
+
     def describe(self) -> str:
         """Say in words what it takes."""
         return describe(inspect.type_info(self.annotation))
@@ -33,9 +38,14 @@ class Key(msgspec.Struct, frozen=True):
 
 def _keys(section: type[msgspec.Struct]) -> dict[str, Key]:
     return {
-        field.encode_name: Key(field.encode_name, field.type, field.default)
+        field.encode_name: Key(field.encode_name, field.type, _default(field))
         for field in msgspec.structs.fields(section)
     }
+
+
+def _default(field: msgspec.structs.FieldInfo) -> object:
+    made = field.default_factory
+    return field.default if made is msgspec.NODEFAULT else made()
 
 
 def _sections() -> dict[str, dict[str, Key]]:
@@ -62,6 +72,8 @@ def describe(kind: inspect.Type) -> str:
             return f"one of {', '.join(sorted(map(str, kind.values)))}"
         case inspect.VarTupleType():
             return f"a list, each {describe(kind.item_type)}"
+        case inspect.DictType():
+            return "a table for each name"
         case _:
             return "text"
 

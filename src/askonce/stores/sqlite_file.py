@@ -1,4 +1,4 @@
-"""The file behind the SQLite store: opened, checked, and set aside when it cannot be used.
+"""The file behind a SQLite store: opened, checked, and set aside when it cannot be used.
 
 Several processes share it. Opening and setting aside happen under a lock file, and every thread
 looks before each use whether the path still leads to the file it has open: after another process
@@ -13,6 +13,8 @@ import os
 import sqlite3
 import time
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from askonce.errors import StoreError
 
@@ -66,6 +68,20 @@ HELD_TABLE = """CREATE TABLE held (
     epoch INTEGER NOT NULL
 )"""
 
+
+class Schema(msgspec.Struct, frozen=True):
+    """What a file of one kind holds, besides `held`."""
+
+    application_id: int
+    version: int
+    tables: tuple[str, ...]
+    """Among them `entry`."""
+    seeds: tuple[str, ...] = ()
+    """Run once in a new file, each with its first epoch, which is past all earlier files'."""
+
+
+ENTRIES = Schema(APPLICATION_ID, SCHEMA_VERSION, ENTRY_TABLES)
+
 _BROKEN = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _PASSING = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL})
 
@@ -89,7 +105,9 @@ def primary_code(error: sqlite3.Error) -> int:
 class StoreFile:
     """A path and what may stand there; holds no connection itself, and any thread may use it."""
 
-    def __init__(self, path: Path, *, clock: Clock, file_bytes: int) -> None:
+    def __init__(
+        self, path: Path, *, clock: Clock, file_bytes: int, schema: Schema = ENTRIES
+    ) -> None:
         """file_bytes: where eviction keeps the file; SLACK_BYTES more fail as a full disk does."""
         self.path = path
         self.pages = max(file_bytes // PAGE_BYTES, LEAST_PAGES)
@@ -97,6 +115,7 @@ class StoreFile:
         self.set_aside = 0
         """How many files this process has set aside."""
         self._clock = clock
+        self._schema = schema
         self._max_pages = (file_bytes + SLACK_BYTES) // PAGE_BYTES
         self._last_epoch = 0
 
@@ -184,9 +203,9 @@ class StoreFile:
         return connection, identity
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
-        if _pragma(connection, "application_id") != APPLICATION_ID:
+        if _pragma(connection, "application_id") != self._schema.application_id:
             self._create(connection)
-        if _pragma(connection, "user_version") != SCHEMA_VERSION:
+        if _pragma(connection, "user_version") != self._schema.version:
             raise Unusable
         connection.execute("PRAGMA journal_mode = WAL").fetchone()
         connection.execute("PRAGMA synchronous = NORMAL")
@@ -208,11 +227,12 @@ class StoreFile:
         connection.execute("PRAGMA journal_mode = WAL").fetchone()
         epoch = max(int(self._clock.now() * 1_000_000), self._last_epoch + 1)
         connection.execute("BEGIN IMMEDIATE")
-        for statement in (HELD_TABLE, *ENTRY_TABLES):
+        for statement in (HELD_TABLE, *self._schema.tables):
             connection.execute(statement)
-        connection.execute("INSERT INTO held VALUES (0, 0, 0, 0, ?)", (epoch,))
-        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        for seed in ("INSERT INTO held VALUES (0, 0, 0, 0, ?)", *self._schema.seeds):
+            connection.execute(seed, (epoch,))
+        connection.execute(f"PRAGMA user_version = {self._schema.version}")
+        connection.execute(f"PRAGMA application_id = {self._schema.application_id}")
         connection.execute("COMMIT")
 
     def _move_aside(self, why: str) -> None:

@@ -1,5 +1,6 @@
-"""What the SQLite store's writing thread does: many jobs in one transaction, and room for them.
+"""What a SQLite store's writing thread does: many jobs in one transaction, and room for them.
 
+`Writes` keeps any `entry` table within bounds that has the columns id, size, cost and expires.
 All jobs of a batch succeed together or fail together, and none is answered before the commit.
 """
 
@@ -14,13 +15,13 @@ import msgspec
 
 from askonce.errors import StoreError
 from askonce.events import Evicted, HeldBytes
-from askonce.stores.sqlite_file import ENTRY_TABLES, PAGE_BYTES, primary_code
+from askonce.stores.sqlite_file import ENTRY_TABLES, PAGE_BYTES, Broken, primary_code
 from askonce.units import Bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from askonce.events import Event
+    from askonce.events import Event, Part
     from askonce.ports import Clock
     from askonce.stores.sqlite_file import Session
 
@@ -133,8 +134,10 @@ class Writes:
         clock: Clock,
         bounds: Bounds,
         report: Callable[[Sequence[Event]], None],
+        part: Part = "store",
     ) -> None:
         """report: called in this thread after a commit, with what happened in it."""
+        self._part = part
         self._session = session
         self._clock = clock
         self._bounds = bounds
@@ -159,7 +162,7 @@ class Writes:
         self._raise_failure()
         try:
             return work(self._begun or self._begin())
-        except sqlite3.Error as error:
+        except (sqlite3.Error, Broken) as error:
             raise self._fail(error) from error
         except StoreError as error:
             self._failure = str(error)
@@ -187,11 +190,11 @@ class Writes:
             self._full_since = None
             self._report(events)
 
-    def _fail(self, error: sqlite3.Error) -> StoreError:
+    def _fail(self, error: sqlite3.Error | Broken) -> StoreError:
         connection, self._begun = self._begun, None
         if connection is not None:
             _roll_back(connection)
-            if primary_code(error) == sqlite3.SQLITE_FULL:
+            if isinstance(error, sqlite3.Error) and primary_code(error) == sqlite3.SQLITE_FULL:
                 self._make_room(connection)
         fault = self._session.fault(error)
         self._failure = str(fault)
@@ -218,7 +221,7 @@ class Writes:
         except sqlite3.Error:
             _roll_back(connection)
         else:
-            self._report([Evicted(part="store", cause="capacity", entries=evicted)])
+            self._report([Evicted(part=self._part, cause="capacity", entries=evicted)])
 
     def _tidy(self, connection: sqlite3.Connection) -> list[Event]:
         expired = _drop_expired(connection, self._clock.now())
@@ -227,11 +230,11 @@ class Writes:
         evicted = _drop_oldest(connection, min(excess, max(2 * added, LEAST_SHRINK)))
         _shrink_file(connection)
         entries, size, _ = _held(connection)
-        events: list[Event] = [HeldBytes(part="store", size=Bytes(size), entries=entries)]
+        events: list[Event] = [HeldBytes(part=self._part, size=Bytes(size), entries=entries)]
         if expired:
-            events.append(Evicted(part="store", cause="expired", entries=expired))
+            events.append(Evicted(part=self._part, cause="expired", entries=expired))
         if evicted:
-            events.append(Evicted(part="store", cause="capacity", entries=evicted))
+            events.append(Evicted(part=self._part, cause="capacity", entries=evicted))
         return events
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from math import exp
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
@@ -25,10 +26,12 @@ from askonce.events import (
     Evicted,
     GuardVetoed,
     HeldBytes,
+    Judged,
     Part,
     Served,
     StepSkipped,
     Tier,
+    TrustMoved,
 )
 from askonce.telemetry.figures import (
     BUCKETS,
@@ -76,6 +79,22 @@ METRICS = (
     Metric("askonce_held_entries", "gauge", ("part",), "Entries that a part holds"),
     Metric("askonce_embedding_seconds", "histogram", (), "Time to embed one text"),
     Metric("askonce_tokens_saved_total", "counter", ("kind",), "Tokens not computed again"),
+    Metric("askonce_evidence_total", "counter", ("source", "verdict"), "Cached answers judged"),
+    Metric("askonce_audits_total", "counter", ("verdict",), "Hits by meaning audited"),
+    Metric("askonce_shadow_total", "counter", ("verdict",), "Would-be hits judged in shadow mode"),
+    Metric(
+        "askonce_trust_threshold",
+        "gauge",
+        ("namespace",),
+        "Least chance to be right of an answer by meaning; above 1 while there are none",
+    ),
+    Metric(
+        "askonce_wrong_rate_bound",
+        "gauge",
+        ("namespace",),
+        "The wrong rate at or above the threshold is below this, at 95 %",
+    ),
+    Metric("askonce_trust_labels", "gauge", ("namespace",), "Verdicts at or above the threshold"),
     Metric("askonce_workers", "gauge", (), "Worker processes that answer"),
     Metric("askonce_build_info", "gauge", ("version",), "Always 1"),
 )
@@ -134,6 +153,8 @@ class PrometheusSink:
             ),
             HeldBytes: self._held,
             Embedded: lambda event: self._embedding.observe(event.took),
+            Judged: self._judged,
+            TrustMoved: self._trust_moved,
         }
 
     def emit(self, event: Event) -> None:
@@ -182,6 +203,20 @@ class PrometheusSink:
 
     def _breaker_moved(self, event: BreakerMoved) -> None:
         self._figures.gauges["askonce_breaker_state", event.part] = BREAKER[event.state]
+
+    def _judged(self, event: Judged) -> None:
+        self._count(("askonce_evidence_total", event.source, event.verdict))
+        if event.source in {"audit", "shadow"}:
+            name = "askonce_audits_total" if event.source == "audit" else "askonce_shadow_total"
+            self._count((name, event.verdict))
+
+    def _trust_moved(self, event: TrustMoved) -> None:
+        gauges, namespace = self._figures.gauges, event.namespace
+        closed = event.threshold == float("inf")
+        least = 2.0 if closed else 1 / (1 + exp(-event.threshold))
+        gauges["askonce_trust_threshold", namespace] = least
+        gauges["askonce_wrong_rate_bound", namespace] = event.bound
+        gauges["askonce_trust_labels", namespace] = event.labels
 
     def _held(self, event: HeldBytes) -> None:
         self._figures.gauges["askonce_held_bytes", event.part] = event.size

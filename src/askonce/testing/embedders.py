@@ -10,13 +10,15 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import inspect
+import zlib
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from askonce.errors import EmbedderError, TextTooLong
-from askonce.ports import Embedder
+from askonce.ports import Embedder, ReadText
+from askonce.trust.alignment import pack, to_bytes
 from askonce.units import Seconds
 
 if TYPE_CHECKING:
@@ -79,6 +81,23 @@ class HashingEmbedder:
             counts[0] = 1.0
         vector: Vector = (counts / np.linalg.norm(counts)).astype(np.float32)
         return vector
+
+
+class TokenEmbedder(HashingEmbedder):
+    """A `HashingEmbedder` that also gives a vector for each word, by the word's own letters."""
+
+    def __init__(self, *, dim: int = 64, window: int = 512) -> None:
+        """As of `HashingEmbedder`, with an id of its own."""
+        super().__init__(dim=dim, window=window)
+        self.id = f"tokens-{dim}-{window}"
+
+    async def read(self, text: str) -> ReadText:
+        """Embed one text with its words; raises as `embed`."""
+        vector = await self.embed(text)
+        words = text.lower().split()
+        ids = [zlib.crc32(word.encode("utf-8", "surrogatepass")) % 30_000 for word in words]
+        rows = [self._vector(f"\x02{word}\x03") for word in ("", *words, "")]
+        return ReadText(vector, to_bytes(pack([0, *ids, 0], np.stack(rows))))
 
 
 async def check_embedder(make_embedder: MakeEmbedder, *, window: int) -> None:

@@ -46,6 +46,11 @@ class ExactTier:
         ttl = Seconds(_end(entry) - self._clock.now())
         await self._store.put(entry.key, sealed, ttl=ttl, tags=entry.tags)
 
+    async def forget(self, key: bytes) -> bool:
+        """Remove one entry; returns whether a live one was there; raises StoreError."""
+        self._hot.discard(key)
+        return await self._store.delete(key)
+
     def cool(self) -> None:
         """Drop every hot copy, because entries were taken from the store."""
         self._hot.clear()

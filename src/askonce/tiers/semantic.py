@@ -2,28 +2,63 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from askonce.errors import EmbedderBusy
 from askonce.events import GuardVetoed
+from askonce.ports import ReadText, SupportsTokens
 from askonce.trust.guards import veto
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from askonce.ports import Embedder, IndexedText, Neighbour, Sink, Vector, VectorIndex
+    from askonce.ports import Embedder, IndexedText, Neighbour, Sink, VectorIndex
+    from askonce.trust.desk import Verdict
     from askonce.units import Cosine, Seconds
 
 
-class Finding(NamedTuple):
-    """What a search brought."""
+class Finding:
+    """What a search brought; candidates are proven one by one, as far as somebody asks."""
 
-    vector: Vector
-    """The question's own vector, to be stored with a fresh answer."""
-    passed: tuple[Neighbour, ...]
-    """Candidates that passed floor and guards, best first."""
-    detail: str
-    """Why the best candidate was refused, or empty."""
+    def __init__(
+        self, text: str, read: ReadText, near: Sequence[Neighbour], *, floor: Cosine, sink: Sink
+    ) -> None:
+        """near: best first; floor: what the guards alone are trusted with."""
+        self.text = text
+        self.read = read
+        """The question's own vectors, to be stored with a fresh answer."""
+        self.near = near
+        self.verdict: Verdict | None = None
+        self.detail = ""
+        """Why the best candidate was refused, as far as `passed` was read; else empty."""
+        self._floor = floor
+        self._sink = sink
+
+    def weighed(self, verdict: Verdict) -> None:
+        """Take the verdict that decides instead of the floor and the guards."""
+        self.verdict = verdict
+        for guard in verdict.vetoes:
+            self._vetoed(guard)
+
+    def passed(self) -> Iterator[Neighbour]:
+        """Candidates that may be served, best first."""
+        if self.verdict is not None:
+            yield from (self.near[place] for place in self.verdict.order)
+            return
+        for neighbour in self.near:
+            if not neighbour.score >= self._floor:  # not even one that is no number
+                return
+            guard = veto(self.text, neighbour.item.text)
+            if guard is None:
+                yield neighbour
+            else:
+                self._vetoed(guard)
+
+    def _vetoed(self, guard: str) -> None:
+        self._sink.emit(GuardVetoed(guard))
+        self.detail = self.detail or f"veto_{guard}"
 
 
 class SemanticTier:
@@ -52,33 +87,24 @@ class SemanticTier:
 
     async def find(self, partition: bytes, text: str) -> Finding:
         """Candidates for this question; raises EmbedderError, VectorIndexError."""
-        if self._embedder.expected_time(text) > self._budget:
-            raise EmbedderBusy("the embedder would take longer than the deadline")
-        vector = await self._embedder.embed(text)
-        near = await self._index.search(partition, vector, k=self._neighbours)
-        passed, detail = self._prove(text, near)
-        return Finding(vector, passed, detail)
+        read = await self._read(text)
+        near = await self._index.search(partition, read.vector, k=self._neighbours)
+        return Finding(text, read, near, floor=self._floor, sink=self._sink)
 
-    async def keep(self, partition: bytes, item: IndexedText, vector: Vector | None) -> None:
+    async def keep(self, partition: bytes, item: IndexedText, read: ReadText | None) -> None:
         """Index a question that the engine has answered; raises EmbedderError, VectorIndexError."""
-        if vector is None:
-            vector = await self._embedder.embed(item.text)
-        await self._index.add(partition, item, vector)
+        if read is None:
+            read = await self._read(item.text)
+        known = msgspec.structs.replace(item, tokens=read.tokens)
+        await self._index.add(partition, known, read.vector)
 
     async def forget(self, keys: Sequence[bytes]) -> None:
         """Remove questions whose entries are gone; raises VectorIndexError."""
         await self._index.delete(keys)
 
-    def _prove(self, text: str, near: Sequence[Neighbour]) -> tuple[tuple[Neighbour, ...], str]:
-        passed: list[Neighbour] = []
-        detail = ""
-        for neighbour in near:
-            if not neighbour.score >= self._floor:  # also when it is no number
-                break
-            guard = veto(text, neighbour.item.text)
-            if guard is None:
-                passed.append(neighbour)
-                continue
-            self._sink.emit(GuardVetoed(guard))
-            detail = detail or f"veto_{guard}"
-        return tuple(passed), detail
+    async def _read(self, text: str) -> ReadText:
+        if self._embedder.expected_time(text) > self._budget:
+            raise EmbedderBusy("the embedder would take longer than the deadline")
+        if isinstance(self._embedder, SupportsTokens):
+            return await self._embedder.read(text)
+        return ReadText(await self._embedder.embed(text), b"")

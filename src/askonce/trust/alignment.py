@@ -38,6 +38,22 @@ def pack(ids: Sequence[int], vectors: Floats) -> TokenVectors:
     return TokenVectors(np.asarray(ids[1:-1], dtype=np.uint16), rows)
 
 
+def to_bytes(tokens: TokenVectors) -> bytes:
+    """The part of a text that `align` looks at, for an index to keep."""
+    ids, rows = tokens.ids[:_MOST], tokens.rows[:_MOST]
+    return b"".join((len(ids).to_bytes(2, "little"), ids.tobytes(), rows.tobytes()))
+
+
+def from_bytes(packed: bytes, dim: int) -> TokenVectors:
+    """What `to_bytes` packed; no tokens where the bytes are none of its own for this dim."""
+    count = int.from_bytes(packed[:2], "little")
+    if len(packed) != 2 + count * (2 + dim):
+        packed, count = b"\0\0", 0
+    ids = np.frombuffer(packed, dtype=np.uint16, count=count, offset=2)
+    rows = np.frombuffer(packed, dtype=np.int8, offset=2 + 2 * count)
+    return TokenVectors(ids, rows.reshape(count, dim))
+
+
 _SIDE = ("mean", "least", "poor", "new", "new_mean", "new_least")
 NAMES = (
     *(f"{name}_{side}" for side in ("asked", "cached") for name in _SIDE),

@@ -8,7 +8,7 @@ from askonce.trust.lexicon import FILLERS, SOFT, listed
 from askonce.trust.words import form
 
 _PAST = frozenset({"was", "were", "did", "had", "usedto"})
-_PRESENT = frozenset({"is", "are", "am", "do", "does", "has", "becoming"})
+_PRESENT = frozenset({"is", "are", "am", "do", "does"})
 _FUTURE = frozenset({"will", "shall", "going"})
 _MODAL = {
     "can": "may", "could": "may", "may": "may", "possible": "may",
@@ -19,6 +19,8 @@ _PERSON = {
     "i": "1", "me": "1", "we": "1", "us": "1", "you": "2",
     "he": "m", "him": "m", "she": "f", "her": "f", "they": "3", "them": "3",
 }  # fmt: skip
+_SUBJECT = {"i": "1", "we": "1", "he": "m", "she": "f", "they": "3"}
+_OBJECT = {"me": "1", "us": "1", "him": "m", "them": "3"}
 _OWNER = {
     "my": "1", "our": "1", "mine": "1", "your": "2", "his": "m", "her": "f", "their": "3",
 }  # fmt: skip
@@ -29,8 +31,8 @@ _ROLE = {
     "with": "with", "without": "without", "via": "via", "not": "not",
 }  # fmt: skip
 _BE = frozenset({"is", "are", "am", "was", "were", "be", "been", "being", "get", "got"})
-_TIME = frozenset({"time", "date", "day", "year", "month"})
-_PLACE = frozenset({"place", "location", "city", "country"})
+_TIME = frozenset(map(form, ("time", "date", "day", "year", "month")))
+_PLACE = frozenset(map(form, ("place", "city", "country")))
 
 
 class Grammar(msgspec.Struct, frozen=True):
@@ -42,6 +44,8 @@ class Grammar(msgspec.Struct, frozen=True):
     moods: frozenset[str]
     persons: frozenset[str]
     owners: frozenset[str]
+    subjects: frozenset[str]
+    objects: frozenset[str]
     roles: dict[str, str]
     """For each form, the preposition (or possessive) that governs it, if any."""
     passive: bool
@@ -57,6 +61,8 @@ def parse(words: tuple[str, ...], forms: tuple[str, ...]) -> Grammar:
         moods=frozenset(_MODAL[word] for word in words if word in _MODAL),
         persons=frozenset(_PERSON[word] for word in words if word in _PERSON),
         owners=frozenset(_OWNER[word] for word in words if word in _OWNER),
+        subjects=frozenset(_SUBJECT[word] for word in words if word in _SUBJECT),
+        objects=frozenset(_OBJECT[word] for word in words if word in _OBJECT),
         roles=_roles(words, forms),
         passive=_passive(words),
         aided=len(words) > 1 and words[0] in {"who", "whom", "what"} and form(words[1]) == "do",

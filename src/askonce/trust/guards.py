@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from askonce.trust.comparison import Comparison, compare
 from askonce.trust.lexicon import listed
-from askonce.trust.reading import analyse
+from askonce.trust.reading import analyse, equal
 from askonce.trust.roles import exchanged
 from askonce.trust.words import exclude, excluded, form
 
@@ -26,31 +26,34 @@ CONTAINED = 0.5
 REWORDED = 0.8
 """The same where both texts have words of their own: mostly other words for the same."""
 
-_UNITS = frozenset(
-    map(
-        form,
-        listed("""usd eur gbp inr jpy cny aud cad chf btc eth % kg g lb oz tonne stone km
-    mi metre meter cm mm ft inch yard kb mb gb tb pb ml litre gallon pint celsius fahrenheit kelvin
-    """),
-    )
-)
-_DATES = frozenset(
-    map(
-        form,
-        listed("""monday tuesday wednesday thursday friday saturday sunday weekday weekend
-    january february april may june july august september october november december spring
-            summer autumn winter today yesterday tomorrow tonight sec min hour day week month quarter year decade
-    century morning afternoon evening night noon midnight breakfast lunch dinner"""),
-    )
-)
+
+def _forms(words: str) -> frozenset[str]:
+    return frozenset(map(form, words.split()))
+
+
+_UNITS = _forms("""
+    usd eur gbp inr jpy cny aud cad chf btc eth % kg g lb oz tonne stone km mi metre meter
+    cm mm ft inch yard kb mb gb tb pb ml litre gallon pint celsius fahrenheit kelvin
+""")
+_DATES = _forms("""
+    monday tuesday wednesday thursday friday saturday sunday weekday weekend january
+    february april may june july august september october november december spring summer
+    autumn winter today yesterday tomorrow tonight sec min hour day week month quarter
+    year decade century morning afternoon evening night noon midnight breakfast lunch
+    dinner
+""")
 _QUANTIFIERS = listed("all only every each both either none some any most least first last")
-_RELATIONS = listed("before after during over under until since except atleast atmost")
+_RIVALS = (frozenset({"and", "or"}), frozenset({"as", "than"}))
+"""Small words of which each text has another."""
+_PLAIN_ANSWERS = listed("who when where why count amount duration")
+"""Answers of different kinds, whatever else the question says."""
+_RELATIONS = listed("before after over under until except atleast atmost")
 
 
 def veto(question: str, cached: str) -> str | None:
     """The name of the first guard that holds evidence against serving, or None."""
     left, right = analyse(question), analyse(cached)
-    if left.plain == right.plain:
+    if equal(left, right):
         return None
     pair = compare(left, right)
     return next((name for name, holds in GUARDS.items() if holds(pair)), None)
@@ -59,7 +62,7 @@ def veto(question: str, cached: str) -> str | None:
 def verdicts(question: str, cached: str) -> list[str]:
     """The names of all guards that hold evidence against serving."""
     left, right = analyse(question), analyse(cached)
-    if left.plain == right.plain:
+    if equal(left, right):
         return []
     pair = compare(left, right)
     return [name for name, holds in GUARDS.items() if holds(pair)]
@@ -92,7 +95,12 @@ def _code(pair: Comparison) -> bool:
 def _names(pair: Comparison) -> bool:
     left = pair.only_left & pair.left.names
     right = pair.only_right & pair.right.names
-    return bool(left and right) or (bool(left or right) and pair.alike >= 0.5)
+    return bool(left and right) or (bool(left or right) and pair.alike >= NEAR)
+
+
+def _framed_alike(pair: Comparison) -> bool:
+    """Whether the texts say the same but for their small words."""
+    return pair.alike >= NEAR or (pair.akin == 1 and pair.alike >= CONTAINED)
 
 
 def _negation(pair: Comparison) -> bool:
@@ -110,21 +118,23 @@ def _opposites(pair: Comparison) -> bool:
 
 
 def _scope(pair: Comparison) -> bool:
-    if pair.alike < NEAR:
-        return False
     left, right = set(pair.left.words), set(pair.right.words)
     differ = left ^ right
-    if differ & _RELATIONS or "only" in differ:
+    rivals = any(two <= differ and len(two & left) == 1 for two in _RIVALS)
+    if rivals and pair.alike >= CONTAINED:
         return True
-    if left & _QUANTIFIERS - right and right & _QUANTIFIERS - left:
-        return True
-    return {"and", "or"} <= differ and ("and" in left) != ("or" in left)
+    if not _framed_alike(pair):
+        return False
+    quantified = left & _QUANTIFIERS - right and right & _QUANTIFIERS - left
+    return bool(quantified or differ & _RELATIONS or "only" in differ)
 
 
 def _person(pair: Comparison) -> bool:
-    if pair.alike < NEAR:
+    if not _framed_alike(pair):
         return False
     left, right = pair.left.grammar, pair.right.grammar
+    if left.subjects & right.objects and left.objects & right.subjects:
+        return True
     third = {"m", "f"}
     if (left.persons | left.owners) & third != (right.persons | right.owners) & third:
         return True
@@ -134,16 +144,18 @@ def _person(pair: Comparison) -> bool:
 
 
 def _question(pair: Comparison) -> bool:
-    if pair.alike < NEAR:
-        return False
     left, right = pair.left.grammar.asks, pair.right.grammar.asks
+    if len(left) == len(right) == 1 and left != right and left | right <= _PLAIN_ANSWERS:
+        return pair.akin >= NEAR
+    if not _framed_alike(pair):
+        return False
     if not left or not right:
         return bool((left | right) - {"how", "what"})
     return not left & right and "what" not in left | right
 
 
 def _mood(pair: Comparison) -> bool:
-    if pair.alike < NEAR:
+    if not _framed_alike(pair):
         return False
     left, right = pair.left.grammar, pair.right.grammar
     if left.moods and right.moods and not left.moods & right.moods:
@@ -153,6 +165,8 @@ def _mood(pair: Comparison) -> bool:
 
 def _content(pair: Comparison) -> bool:
     left, right = pair.hard_left, pair.hard_right
+    if not pair.left.forms or not pair.right.forms:
+        return True
     if not left and not right:
         return False
     if not (pair.left.legible and pair.right.legible):

@@ -22,16 +22,19 @@ FILLERS = listed(
 
 SOFT = listed(
     """
-    be do have can will would shall get go make take need want use find know come put give let like
-    try tell say see look show help ask think there here it this that these those what which who
-    when where why how whose whom i you we of in on at for to by with about as if and or but
-    than then able possible way process procedure method step option thing kind type sort someone something
-    value detail information info own some any such good best other else up out off into from
-    my your our their his her its he she they me us him them one self via per through while because
-    whether due let's etc am pm happen work set run keep new main overall general certain specific
-    particular various different typical usual normal common lot many much long more person people
-    already still yet again back around near only all every each both either
-    must should may might not no never without nor over under before after during
+    be do have can will would shall get go make take need want use find know come put give
+    let like try tell say see look show help ask think there here it this that these those
+    what which who when where why how whose whom i you we of in on at for to by with about
+    as if and or but than then able possible way process procedure method step option thing
+    kind type sort someone something value detail information info own some any such good
+    best other else up out off into from my your our their his her its he she they me us him
+    them one self via per through while because whether due let's etc am pm happen work set
+    run keep new main overall general certain specific particular various different typical
+    usual normal common lot many much long more person people already still yet again back
+    around near only all every each both either must should may might not no never without
+    nor over under before after during usually normally typically generally approximately
+    roughly probably definitely certainly directly successfully immediately instantly soon
+    time allowed safely explain describe define meaning mean
     """
 )
 """Say little alone: one of them too many is no evidence. Guards of their own look at some."""

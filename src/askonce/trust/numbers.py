@@ -38,6 +38,8 @@ _SCALES = {
     "bn": 1_000_000_000,
     "trillion": 1_000_000_000_000,
 }
+_HUGE = 10**15
+"""Past it, a row of scales is no number that anyone means."""
 _SUFFIXES = frozenset({"st", "nd", "rd", "th"})
 _CLOCK = {"noon": "12:00", "midday": "12:00", "midnight": "0:00"}
 
@@ -105,7 +107,7 @@ def _spelt(found: list[Token], start: int, result: list[Token]) -> int:
             current += _value(word)
         elif seen and word == "one" and current in _TENS.values():
             current += 1
-        elif word in _SCALES and seen:
+        elif word in _SCALES and seen and current < _HUGE:
             current *= _SCALES[word]
             if _SCALES[word] >= 1000:
                 total, current = total + current, 0

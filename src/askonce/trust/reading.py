@@ -12,7 +12,7 @@ from askonce.trust.lexicon import CONTRACTIONS, FILLERS, SOFT, listed
 from askonce.trust.numbers import numbered
 from askonce.trust.synonyms import PHRASES
 from askonce.trust.tokens import Token, normalised, tokens
-from askonce.trust.words import form, groups
+from askonce.trust.words import form, groups, stem
 
 _NEGATORS = listed("not no never without neither nor except")
 _WH = listed("what where who when why how that there it he she here let")
@@ -21,6 +21,8 @@ _WH = listed("what where who when why how that there it he she here let")
 class Reading(msgspec.Struct, frozen=True):
     """One text, read."""
 
+    folded: str
+    """The whole text in lower case and single spaces."""
     plain: tuple[str, ...]
     """All tokens; equal ones make equal texts."""
     words: tuple[str, ...]
@@ -29,6 +31,8 @@ class Reading(msgspec.Struct, frozen=True):
     """The compared form of every token that is no filler."""
     bag: dict[str, int]
     """How often each form occurs."""
+    stems: dict[str, str]
+    """How a form was spelt, but for its ending, where a synonym stands for it."""
     names: frozenset[str]
     """Forms written like proper names."""
     numbers: frozenset[str]
@@ -40,20 +44,27 @@ class Reading(msgspec.Struct, frozen=True):
     """Most letters are Latin: the script that the embedder can tell apart."""
 
 
-@lru_cache(maxsize=8192)
+def equal(one: Reading, other: Reading) -> bool:
+    """Whether two texts differ in case, spacing, end marks or number spelling at most."""
+    return one.folded == other.folded or one.plain == other.plain
+
+
+@lru_cache(maxsize=2048)
 def analyse(text: str) -> Reading:
     """Read a text; linear in its length."""
     plain = normalised(text)
     found = numbered(tokens(plain))
     resolved = _phrased(_expanded(found))
-    kept = [token for token in resolved if token.text not in FILLERS] or resolved
+    kept = [token for token in resolved if not _filler(token)] or resolved
     forms = tuple(_form(token) for token in kept)
     words = tuple(token.text for token in resolved)
     return Reading(
+        folded=plain.casefold(),
         plain=tuple(token.text for token in found),
         words=words,
         forms=forms,
         bag=dict(Counter(forms)),
+        stems={f: stem(t.text) for t, f in zip(kept, forms, strict=True) if stem(t.text) != f},
         names=_names(found, kept, forms),
         numbers=_of(kept, forms, "number"),
         codes=_of(kept, forms, "code") | _of(kept, forms, "operator"),
@@ -62,6 +73,10 @@ def analyse(text: str) -> Reading:
         initials="".join(token.text[:1] for token in resolved),
         legible=_legible(plain),
     )
+
+
+def _filler(token: Token) -> bool:
+    return token.kind == "word" and token.text in FILLERS
 
 
 def _form(token: Token) -> str:

@@ -19,14 +19,24 @@ def exchanged(pair: Comparison) -> bool:
     return _roles_traded(pair) or _turned(pair) or _names_swapped(pair)
 
 
+_COUNTER_ROLES = (
+    {"to", "from"},
+    {"before", "after"},
+    {"over", "under"},
+    {"with", "without"},
+)
+
+
 def _roles_traded(pair: Comparison) -> bool:
-    """Whether one word took a preposition's role and another one gave it up."""
+    """Whether two words traded prepositions, or one word took the opposite one."""
     left, right = pair.left.grammar, pair.right.grammar
     took: dict[str, int] = {}
     for word in pair.left.bag.keys() & pair.right.bag.keys():
         before, after = left.roles.get(word, ""), right.roles.get(word, "")
         if before == after:
             continue
+        if {before, after} in _COUNTER_ROLES:
+            return True
         for role, step in ((before, 1), (after, 2)):
             if role and not (role == "by" and left.passive != right.passive):
                 took[role] = took.get(role, 0) | step
@@ -42,7 +52,7 @@ def _turned(pair: Comparison) -> bool:
     if left.passive != right.passive:
         return len(order) >= 3 and not turned and pair.alike >= 0.6 and order == sorted(order)
     if left.aided != right.aided and {"who", "what"} & left.asks & right.asks:
-        return order[:2] != sorted(order[:2])
+        return order[0] != min(order)
     return turned
 
 
@@ -51,24 +61,38 @@ def _names_swapped(pair: Comparison) -> bool:
     if pair.only_left or pair.only_right or pair.left.grammar.passive or pair.right.grammar.passive:
         return False
     order = _order(pair.left, pair.right)
-    if len(order) != 2 or order == sorted(order) or len(pair.left.names) != 2:
+    names = pair.left.names | pair.right.names
+    if len(order) != 2 or order == sorted(order) or len(names) != 2:
         return False
-    places = [place for place, word in enumerate(pair.left.forms) if word in pair.left.names]
-    return bool(set(pair.left.forms[places[0] + 1 : places[-1]]) - _LEVEL)
+    return _related(pair.left.forms, names) and _related(pair.right.forms, names)
 
 
-_LEVEL = frozenset({"and", "or", "vs", "versus", "to"})
-"""Between two names, these put neither first."""
+def _related(forms: tuple[str, ...], names: frozenset[str]) -> bool:
+    places = [place for place, word in enumerate(forms) if word in names]
+    return bool(set(forms[places[0] + 1 : places[-1]]) - _LEVEL)
+
+
+_LEVEL = frozenset({"and", "or", "vs", "versus"})
+"""Between two words, these put neither first."""
 
 
 def _order(left: Reading, right: Reading) -> list[int]:
     """Where the left text's content words stand in the right text; each occurs once in both."""
-    places = {word: place for place, word in enumerate(right.forms)}
+    places = {word: place for place, word in enumerate(_levelled(right.forms))}
     return [
         places[word]
-        for word in left.forms
+        for word in _levelled(left.forms)
         if left.bag[word] == 1 and right.bag.get(word) == 1 and word not in SOFT_FORMS
     ]
+
+
+def _levelled(forms: tuple[str, ...]) -> list[str]:
+    """The forms with both sides of each "and" and "or" in alphabetical order."""
+    level = list(forms)
+    for place in range(1, len(level) - 1):
+        if level[place] in _LEVEL:
+            level[place - 1], level[place + 1] = sorted((level[place - 1], level[place + 1]))
+    return level
 
 
 def _has_turn(order: Sequence[int]) -> bool:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 SYNONYMS = """
 get obtain acquire receive | buy purchase | begin start commence | end finish | choose select pick
-challenge dispute contest | submit send | update change modify edit alter amend | street road
-cancel terminate | fix repair mend resolve troubleshoot | remove delete erase | create establish
-show display | shut close | large big huge | small little tiny | quick fast rapid
-difficult hard tough | easy simple | important crucial essential | wrong incorrect | correct right
-happy glad | job occupation employment | film movie | picture photo photograph image pic
-doctor physician gp | lawyer solicitor | house home | flat apartment | car automobile
+abroad overseas internationally | challenge dispute contest | submit send
+update change modify edit alter amend | street road | cancel terminate
+fix repair mend resolve troubleshoot | remove delete erase | create establish | show display
+shut close | large big huge | small little tiny | quick fast rapid | difficult hard tough
+easy simple | important crucial essential | wrong incorrect | correct right | happy glad
+job occupation employment | film movie | picture photo photograph image pic | doctor physician gp
+lawyer solicitor | house home | flat apartment | car automobile
 phone mobile cellphone smartphone telephone | child kid | baby infant | mom mum mother
 dad father | illness disease sickness | medicine medication drug | journey trip travel
 holiday vacation | luggage baggage | lorry truck | petrol gasoline | lift elevator | shop store
@@ -23,7 +24,7 @@ advice suggestion recommendation suggest recommend | aim goal objective | benefi
 drawback disadvantage | meaning mean definition define | distinction difference | opinion view
 method technique | kind type sort | amount quantity | allowance allowed permit permitted allow
 entitlement entitle | authorise authorize | apply application | document paperwork file
-parcel package | deliver delivery shipment ship shipping | track trace | timetable schedule
+parcel package | deliver delivery | ship shipment dispatch | track trace | timetable schedule
 occur happen | location place | nearby near close | email mail | login log-in signin logon
 signup register registration enrol enroll | website site webpage | internet web online
 laptop notebook | tv television | fridge refrigerator | fit install installation
@@ -79,7 +80,27 @@ defence defense | aluminium aluminum | maths math mathematics | cookie biscuit
 eggplant aubergine | courgette zucchini | nappy diaper | torch flashlight | queue line
 football soccer | post-code zipcode | postcode zip | novel new | eyesight vision
 lifespan lifetime | teenager teen | advert ad advertisement | vet veterinarian | dentist dental
-hire rent rental | refund refunded | assist assistance
+hire rent rental | refund refunded | assist assistance | sack dismiss | earnings income
+spouse partner | dwelling residence | reside live | cheap affordable | clothes clothing
+beginner newbie novice | master expert | tutorial guide | manual handbook | restaurant eatery
+pharmacy chemist | supermarket grocery | metro underground subway tube | motorway highway freeway
+roundabout rotary | crossing crosswalk | driver chauffeur | postman mailman
+policeman policewoman police | firefighter fireman | stomach tummy belly
+tired exhausted fatigued | hungry starving | dangerous hazardous risky | nearby local
+assignment homework coursework | bachelor undergraduate | postgraduate postgrad
+scholarship bursary grant | tuition schooling | deadline cutoff | compute calculate
+estimate approximate | password passphrase | username userid | glitch bug defect | reboot restart
+plan tariff | subscription membership | member subscriber | smash shatter | leak drip
+pipe plumbing | boiler heater | bulb lamp | sofa couch settee | wardrobe closet | curtain drape
+tap faucet | hoover vacuum | fence railing | savings saving | investment invest
+inheritance inherit | pension retirement | retire retirement | passenger traveller traveler
+guest visitor | terrace patio | trainer coach | trainers sneakers | jumper sweater pullover
+trousers pants | handbag purse | glasses spectacles | earphones headphones | kindle ereader
+bunny rabbit | hound dog | disappear vanish | oblige compel force | attempt effort
+ban prohibit forbid | construct build | spill splash | limit cap quota | suitcase bag | wash clean
+chop slice | fine penalty | choose opt | allow let | enquire inquire ask | assistance help
+speak talk chat | staff team | commute travel | trainer coach | surname lastname
+forename firstname | spouse partner
 """
 """A word counts as the first of its group."""
 
@@ -88,8 +109,8 @@ good morning = | good afternoon = | good evening = | good day = | hi there = | h
 hey there = | quick question = | i have a question = | i have one question = | thanks in advance =
 thank you so much = | thank you very much = | thank you = | many thanks = | hope you are well =
 hope you are doing well = | sorry to bother you = | just wondering = | figure out = know
-work out = know | do you happen to know = | i am trying to = | i am looking to = | excuse me =
-i appreciate it = | let us say = | wondering if = | wondering = | i would like to =
+work out = calculate | do you happen to know = | i am trying to = | i am looking to =
+excuse me = | i appreciate it = | let us say = | wondering if = | wondering = | i would like to =
 i need to know = | i want to ask = | can anyone tell me = | can someone tell me =
 can somebody tell me = | could someone tell me = | please tell me = | tell me = | would you mind =
 any idea = | any chance = | you know = | i mean = | sort of = | kind of = | right now = now
@@ -107,16 +128,29 @@ greater than = over | up to = atmost | have to = must | has to = must | had to =
 need to = must | is allowed to = can | are allowed to = can | am allowed to = can
 be allowed to = can | is able to = can | are able to = can | am able to = can | be able to = can
 is it possible to = can i | is it ok to = can i | is it okay to = can i | is it alright to = can i
-use to = usedto | used to be = usedto be | how come = why | what time = when | what date = when
-what day = when | e mail = email | wi fi = wifi | credit card = creditcard
-debit card = debitcard | gift card = giftcard | gift voucher = giftcard | out of date = expired
-in order to = to | so that = to | due to = because | a lot of = many | lots of = many
-a few = few | covid 19 = covid | coronavirus disease 2019 = covid | turn on = enable
-switch on = enable | turn off = disable | switch off = disable | pick up = collect
-fill in = complete | fill out = complete | hand in = submit | look for = find | call off = cancel
-put off = postpone | run out = expire | running out = expire | send back = return
-take back = return | give back = return | pay back = repay | get back = recover
-shut down = close | go up = increase | gone up = increase | go down = decrease
-gone down = decrease
+use to = usedto | used to be = usedto be | how come = why | what time = when | what year = when
+what month = when | what date = when | what day = when | e mail = email | wi fi = wifi
+credit card = creditcard | debit card = debitcard | gift card = giftcard | gift voucher = giftcard
+out of date = expired | in order to = to | so that = to | due to = because | a lot of = many
+lots of = many | a few = few | covid 19 = covid | coronavirus disease 2019 = covid
+turn on = enable | switch on = enable | turn off = disable | switch off = disable
+pick up = collect | fill in = complete | fill out = complete | hand in = submit | look for = find
+call off = cancel | put off = postpone | run out = expire | running out = expire
+send back = return | take back = return | give back = return | pay back = repay
+get back = recover | shut down = close | go up = increase | gone up = increase
+go down = decrease | gone down = decrease | last name = surname | first name = forename
+due date = deadline | estate agent = realtor | tax return = taxreturn | carry on = continue
+come back = return | get in touch with = contact | get in touch = contact | get hold of = contact
+get through to = contact | speak to = contact | talk to = contact | how old = age | what age = age
+is there any way to = how do i | is there a way to = how do i | what is the way to = how do i
+what is the best way to = how do i | how can i go about = how do i | how do i go about = how do i
+what are the steps to = how do i | how would one = how do i | end up = | swap over = switch
+move over = move | sort out = fix | look up = find | give up = quit | top up = topup
+take out = get | is it allowed to = can | is it permitted to = can | are you allowed to = can you
+am i allowed to = can i | is it safe for me to = is it safe to | what sort of = what
+what kind of = what | what type of = what | how can i = how do i | how could i = how do i
+how should i = how do i | how may i = how do i | how can you = how do you | how can we = how do i
+how do we = how do i | how can one = how do i | how does one = how do i | how to = how do i
+how would i = how do i | how might i = how do i | how would you = how do you
 """
 """Several words read as others, or as nothing; the longest counts."""

@@ -10,7 +10,7 @@ import msgspec
 
 Kind = Literal["word", "number", "code", "operator"]
 
-_SPAN = re.compile(r"`+([^`]+)`+")
+_SPAN = re.compile(r"(?<!`)`++([^`]+)`++")
 _PIECE = re.compile(
     r"\d{1,2}:\d{2}(?!\d)|\d+(?:[.,]\d+)*|[^\W\d_]+(?:'[^\W\d_]+)*|[$€£¥₹%]|[+*/=<>^]+|[-\u2212\u2013](?=\d)"
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from itertools import pairwise
 
@@ -10,17 +11,19 @@ from askonce.trust.opposites import EXCLUSIVE, OPPOSITES
 from askonce.trust.synonyms import SYNONYMS
 
 _VOWELS = frozenset("aeiouy")
+_SILENT_E = re.compile("[^aeiouy]{1,2}[aeiouy][^aeiouywx]|..[^cvzs][cvzs]|..dg")
 _PREFIXES = ("un", "in", "im", "ir", "il", "dis", "non", "de", "mis", "anti")
 
 
 def _unsuffixed(word: str, suffix: str) -> str:
-    stem = word[: -len(suffix)]
-    if len(stem) > 3 and stem[-1] == stem[-2] and stem[-1] not in "lsz":
-        return stem[:-1]
-    return stem
+    """The base before -ing or -ed, its doubled consonant undone or its silent e put back."""
+    base = word[: -len(suffix)]
+    if len(base) > 3 and base[-1] == base[-2] and base[-1] not in "lsze":
+        return base[:-1]
+    return base + "e" if _SILENT_E.fullmatch(base) else base
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=16384)
 def stem(word: str) -> str:
     """The word without plural, -ing and -ed; two inflections of a word meet in one stem."""
     base = IRREGULAR.get(word)
@@ -31,7 +34,7 @@ def stem(word: str) -> str:
     for suffix, kept in (("ies", 4), ("ied", 4), ("ing", 6), ("ed", 5), ("es", 5), ("s", 4)):
         if word.endswith(suffix) and len(word) >= kept:
             return _stripped(word, suffix)
-    return word[:-1] if word[-1] == "e" and len(word) > 4 else word
+    return word[:-1] if word[-1] == "e" and len(word) > 5 else word
 
 
 def _stripped(word: str, suffix: str) -> str:
@@ -46,7 +49,7 @@ def _stripped(word: str, suffix: str) -> str:
     bare = _unsuffixed(word, suffix)
     if not _VOWELS & set(bare):
         return word
-    return bare[:-1] if bare.endswith("e") and len(bare) > 4 else bare
+    return bare
 
 
 def groups(table: str) -> list[str]:
@@ -67,7 +70,7 @@ def _synonym_table() -> dict[str, str]:
 _SYNONYM = _synonym_table()
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=16384)
 def form(word: str) -> str:
     """The form under which a word is compared: its stem, or that of its synonyms."""
     bare = stem(word)

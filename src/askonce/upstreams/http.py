@@ -88,7 +88,7 @@ class HttpUpstream:
 
     def __init__(self, config: UpstreamConfig) -> None:
         self._base = _checked_base(config.url)
-        self.name = config.name or URL(self._base).host or self._base
+        self.name = config.name or _place(self._base)
         self.revision = config.revision
         self.ask_usage = config.ask_usage
         self._config = config
@@ -283,6 +283,11 @@ class _Paced:
 async def _sliced(body: bytes) -> AsyncIterator[bytes]:
     for start in range(0, len(body), _PIECE):
         yield body[start : start + _PIECE]
+
+
+def _place(base: str) -> str:
+    """The address as a name: no two engines share one, so no two share answers."""
+    return base.partition("://")[2].removesuffix("/v1")
 
 
 def _checked_base(url: str) -> str:

@@ -60,8 +60,12 @@ class Flat:
         return taken
 
     def nearest(self, vector: Vector, count: int) -> list[tuple[float, int]]:
-        """Up to count pairs of score and row number, in no order."""
-        scores = self._rows[: self._size] @ vector
+        """Up to count pairs of score and row number, in no order.
+
+        One small product a row, since one large one runs on all cores at once, and then waits for
+        the busiest: 0.5 ms become 16 on a loaded machine.
+        """
+        scores = np.matmul(self._rows[: self._size, None, :], vector)[:, 0]
         if count < self._size:
             best = np.argpartition(scores, self._size - count)[self._size - count :]
         else:

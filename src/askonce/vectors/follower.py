@@ -267,7 +267,10 @@ def _live(rows: list[Row], now: UnixTime) -> list[Row]:
 def _ranked(rows: list[Row], vector: Vector) -> list[Neighbour]:
     scored = [(float(row.vector @ vector), row) for row in rows]
     scored.sort(key=lambda pair: (-pair[0], -pair[1].seq))
-    return [Neighbour(Cosine(min(1.0, max(0.0, score))), row.item) for score, row in scored]
+    return [
+        Neighbour(Cosine(min(1.0, max(0.0, score))), row.item, row.vector.tobytes())
+        for score, row in scored
+    ]
 
 
 def _is_damage(error: sqlite3.Error) -> bool:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
+with contextlib.suppress(ImportError):
+    # usearch exports the C++ library it was linked with; ONNX Runtime crashes if it loads after.
+    import onnxruntime  # noqa: F401
 from usearch.index import Index
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-GRAPH_FROM = 10_000
-"""Vectors at which a graph begins to beat one product over all of them."""
+GRAPH_FROM = 8_000
+"""Vectors at which a graph begins to beat a scan of all of them."""
 
 _QUEUE = 128
 _PAUSE = 0.001

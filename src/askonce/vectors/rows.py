@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from askonce.ports import Vector
 
-_VERSION = 0x4153_0001
-"""Ours, of the first form."""
+_VERSION = 0x4153_0002
+"""Ours, of the second form: with tokens."""
 _BUSY_SECONDS = 0.2
 _GONE_KEPT = 50_000
 _PURGED_AT_ONCE = 64
@@ -41,6 +41,7 @@ CREATE TABLE items (
   key BLOB NOT NULL,
   text BLOB NOT NULL,
   vector BLOB NOT NULL,
+  tokens BLOB NOT NULL,
   seal INTEGER NOT NULL,
   expires_at REAL NOT NULL
 );
@@ -146,15 +147,15 @@ class Rows:
         marks = ",".join("?" * len(seqs))
         found = self._db.execute(
             "SELECT seq, CAST(partition AS BLOB), CAST(key AS BLOB), CAST(text AS BLOB),"  # noqa: S608 - only marks
-            " CAST(vector AS BLOB), seal, CAST(expires_at AS REAL)"
+            " CAST(vector AS BLOB), CAST(tokens AS BLOB), seal, CAST(expires_at AS REAL)"
             f" FROM items WHERE seq IN ({marks})",
             seqs,
         )
         return [
-            Row(seq, _item(key, text, expires_at), np.frombuffer(vector, dtype=np.float32))
-            for seq, partition, key, text, vector, seal, expires_at in found
+            Row(seq, _item(key, text, tokens, expires_at), np.frombuffer(vector, dtype=np.float32))
+            for seq, partition, key, text, vector, tokens, seal, expires_at in found
             if len(vector) == 4 * self._dim
-            and seal == _seal(partition, key, text, vector, expires_at)
+            and seal == _seal(partition, key, text, vector, tokens, expires_at)
         ]
 
     def add(
@@ -163,15 +164,18 @@ class Rows:
         """Insert or replace by key, drop some expired rows and the oldest past the limit."""
         text = item.text.encode("utf-8", "surrogatepass")
         blob = vector.tobytes()
-        seal = _seal(partition, item.key, text, blob, item.expires_at)
-        row = (self._embedder, partition, item.key, text, blob, seal, item.expires_at)
+        seal = _seal(partition, item.key, text, blob, item.tokens, item.expires_at)
+        row = (
+            self._embedder, partition, item.key, text, blob, item.tokens, seal, item.expires_at
+        )  # fmt: skip
         with self._transaction():
             self._db.execute(
                 "DELETE FROM items WHERE key = ? AND embedder = ?", (item.key, self._embedder)
             )
             self._db.execute(
-                "INSERT INTO items (embedder, partition, key, text, vector, seal, expires_at)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO items"
+                " (embedder, partition, key, text, vector, tokens, seal, expires_at)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 row,
             )
             expired = self._purge(now)
@@ -292,13 +296,13 @@ class Rows:
             raise
 
 
-def _item(key: bytes, text: bytes, expires_at: float) -> IndexedText:
-    return IndexedText(key, text.decode("utf-8", "surrogatepass"), UnixTime(expires_at))
+def _item(key: bytes, text: bytes, tokens: bytes, expires_at: float) -> IndexedText:
+    return IndexedText(key, text.decode("utf-8", "surrogatepass"), UnixTime(expires_at), tokens)
 
 
-def _seal(partition: bytes, key: bytes, text: bytes, vector: bytes, expires_at: float) -> int:
+def _seal(*parts: bytes | float) -> int:
     """A checksum of the row, so that a damaged one is skipped."""
     seal = 0
-    for part in (partition, key, text, vector, struct.pack("<d", expires_at)):
-        seal = zlib.crc32(part, seal)
+    for part in parts:
+        seal = zlib.crc32(part if isinstance(part, bytes) else struct.pack("<d", part), seal)
     return seal

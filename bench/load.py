@@ -1,0 +1,135 @@
+"""Closed-loop load with wrk, or without it with the client of this package."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from bench.client import Job, Outcome, Stream
+from bench.samples import HEADERS, MARK, PATH, raw_request
+from bench.servers import cores, spawn
+from bench.stats import percentile
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from bench.servers import Server
+
+NUMBER = MARK * 6
+"""Stands in a body for twelve digits that no other request has."""
+SETTLING = 0.25
+"""Seconds before a load, in which what others left behind is written."""
+_starts = itertools.count(int(time.time()) % 100_000)
+_LUA = """
+wrk.method, wrk.body = "POST", %(body)s
+%(headers)s
+local number, before, after = %(first)d, %(before)s, %(after)s
+if before then
+  request = function()
+    number = number + 1
+    return wrk.format(nil, nil, nil, before .. string.format("%%012d", number) .. after)
+  end
+end
+done = function(summary, latency, requests)
+  io.write(string.format("\\nBENCH %%d %%d %%d %%d\\n", summary.requests, summary.duration,
+    latency:percentile(50), summary.errors.status + summary.errors.read + summary.errors.timeout))
+end
+"""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a load came to."""
+
+    rate: float
+    """Answers a second."""
+    p50: float
+    """Seconds."""
+    cpu: float = 0.0
+    """Seconds of the server's processor for one answer; 0 where that is not known."""
+
+    @property
+    def per_core(self) -> float:
+        """Answers for a second of one core, whatever else ran on it; else answers a second."""
+        return 1 / self.cpu if self.cpu else self.rate
+
+
+def has_wrk() -> bool:
+    """Whether wrk is installed."""
+    return shutil.which("wrk") is not None
+
+
+def load(folder: Path, server: Server, body: bytes, connections: int, *, seconds: float) -> Run:
+    """Keep so many connections busy for so long; `NUMBER` in the body makes each request new."""
+    time.sleep(SETTLING)
+    before = server.cpu()
+    run, answers = _load(folder, server.port, body, connections, seconds)
+    return replace(run, cpu=(server.cpu() - before) / answers)
+
+
+def _load(
+    folder: Path, port: int, body: bytes, connections: int, seconds: float
+) -> tuple[Run, int]:
+    core = cores().client
+    first = next(_starts) * 10_000_000 % 10**12
+    if has_wrk():
+        job = ["wrk", "-t1", f"-c{connections}", f"-d{seconds:g}s"]
+        return _wrk(folder, [*job, f"http://127.0.0.1:{port}{PATH}"], body, first)
+    request = raw_request(body.replace(NUMBER.encode(), NUMBER.encode()), port).decode()
+    stream = Stream(request, connections, first_number=first)
+    outcome = run_job(Job(port, seconds, [stream]), core)[0]
+    _no_errors(outcome.errors)
+    good = outcome.latencies
+    return Run(len(good) / outcome.seconds, percentile(good, 0.5)), len(good)
+
+
+def run_job(job: Job, core: int | None) -> list[Outcome]:
+    """Have a client process do a job."""
+    argv = [sys.executable, "-m", "bench.client"]
+    child = spawn(argv, core, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    out, _ = child.communicate(msgspec.json.encode(job), timeout=job.seconds + 60)
+    return msgspec.json.decode(out, type=list[Outcome])
+
+
+def _wrk(folder: Path, argv: list[str], body: bytes, first: int) -> tuple[Run, int]:
+    before, mark, after = body.decode().partition(NUMBER)
+    script = folder / "wrk.lua"
+    script.write_text(
+        _LUA
+        % {
+            "body": _lua(before + after),
+            "headers": "\n".join(
+                f"wrk.headers[{_lua(name)}] = {_lua(value)}" for name, value in HEADERS.items()
+            ),
+            "first": first,
+            "before": _lua(before) if mark else "nil",
+            "after": _lua(after),
+        }
+    )
+    argv[1:1] = ["-s", str(script)]
+    child = spawn(argv, cores().client, {"LC_ALL": "C"}, stdout=subprocess.PIPE)
+    out, _ = child.communicate(timeout=120)
+    for line in out.decode().splitlines():
+        if line.startswith("BENCH "):
+            answers, micros, p50, errors = map(int, line.split()[1:])
+            _no_errors(errors)
+            return Run(answers / micros * 1e6, p50 / 1e6), answers
+    raise SystemExit(f"wrk said: {out.decode()}")
+
+
+def _lua(text: str) -> str:
+    """A Lua string; JSON's escapes of ASCII text are Lua's as well."""
+    return json.dumps(text)
+
+
+def _no_errors(errors: int) -> None:
+    if errors:
+        raise SystemExit(f"{errors} requests failed under load")

@@ -1,0 +1,56 @@
+"""Engine calls that nobody waits for: what the engine says now to a request the cache answered."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from askonce.cache.pieces import Cutter
+from askonce.canonical.answer import facts, read_completion
+from askonce.errors import AnswerUnusable, UpstreamError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from askonce.canonical.answer import Answer
+    from askonce.ports import UpstreamResponse
+
+
+async def fresh_answer(
+    send: Callable[[], Awaitable[UpstreamResponse]], limit: int
+) -> Answer | None:
+    """Ask the engine; None when it fails or its answer is longer than limit or none to keep."""
+    try:
+        response = await send()
+        try:
+            return await _read(response, limit) if response.status == 200 else None
+        finally:
+            await response.close()
+    except (UpstreamError, AnswerUnusable):
+        return None
+
+
+async def _read(response: UpstreamResponse, limit: int) -> Answer:
+    cutter = Cutter(limit)
+    streamed = dict(response.headers).get(b"content-type", b"").startswith(b"text/event-stream")
+    body = b""
+    size = 0
+    async for chunk in response.chunks():
+        size += len(chunk)
+        if size > limit:
+            raise AnswerUnusable("oversize")
+        if streamed:
+            cutter.cut(chunk)
+        else:
+            body += chunk
+    if streamed:
+        cutter.rest()
+        return cutter.answer()
+    return read_completion(body)
+
+
+def text_of(answer: Answer) -> str | None:
+    """What a judge compares: the text of the only choice, where there is nothing else to it."""
+    found = facts(answer)
+    if found.has_tool_calls or len(found.texts) != 1 or found.finish_reasons[0] != "stop":
+        return None
+    return found.texts[0]

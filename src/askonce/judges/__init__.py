@@ -1,0 +1,1 @@
+"""Whether two answers say the same: by rules, or by asking a model."""

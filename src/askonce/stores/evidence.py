@@ -1,0 +1,169 @@
+"""The evidence log: one SQLite file of labels, shared by worker processes, that outlives them."""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from askonce.ports import Evidence, StoreStats
+from askonce.stores.sqlite_file import Broken, Schema
+from askonce.stores.sqlite_shared import SqliteShared
+from askonce.trust.labels import checked, retraction
+from askonce.units import Bytes
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from askonce.events import Part
+    from askonce.ports import Clock, Sink
+
+ROW_BYTES = 96
+"""What a record costs in the file besides its value: two index slots, half-filled pages."""
+
+LINGER = 0.02
+"""Seconds that a record waits for others to share its transaction; nobody waits for it."""
+
+FOREVER = 1e18
+
+SCHEMA = Schema(
+    application_id=0x41736B65,
+    version=1,
+    tables=(
+        """CREATE TABLE entry (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            subject BLOB NOT NULL,
+            request TEXT NOT NULL,
+            size INTEGER NOT NULL,
+            cost INTEGER NOT NULL,
+            expires REAL NOT NULL,
+            checksum INTEGER NOT NULL,
+            retracted INTEGER NOT NULL,
+            value BLOB NOT NULL
+        )""",
+        "CREATE INDEX entry_subject ON entry (subject)",
+        "CREATE INDEX entry_request ON entry (request)",
+        """CREATE TRIGGER entry_added AFTER INSERT ON entry BEGIN
+            UPDATE held SET entries = entries + 1, size = size + new.size, cost = cost + new.cost;
+        END""",
+        """CREATE TRIGGER entry_removed AFTER DELETE ON entry BEGIN
+            UPDATE held SET entries = entries - 1, size = size - old.size, cost = cost - old.cost;
+        END""",
+    ),
+    seeds=("INSERT INTO sqlite_sequence VALUES ('entry', ?)",),
+)
+"""Seqs begin at the file's first epoch, so that they grow past every file before it."""
+
+_COLUMNS = "SELECT id, retracted, checksum, value FROM entry"
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Evidence).decode
+
+
+class SqliteEvidence(SqliteShared):
+    """An `EvidenceLog`; create it inside a running event loop.
+
+    A file that is broken is set aside and a new one takes its place; the call that found it raises
+    StoreError. A locked database raises StoreError after 20 ms.
+    """
+
+    part: Part = "evidence"
+    schema = SCHEMA
+
+    async def append(self, records: Sequence[Evidence]) -> int:
+        """See `EvidenceLog`."""
+        rows = [_row(checked(record)) for record in records]
+
+        def job(connection: sqlite3.Connection) -> int:
+            last = max([_add(connection, row) for row in rows], default=0)
+            self._file.saw_epoch(last)
+            return last
+
+        return await self._write(job)
+
+    async def since(self, seq: int, limit: int) -> list[Evidence]:
+        """See `EvidenceLog`."""
+        return await self._select("WHERE id > ? ORDER BY id LIMIT ?", seq, max(limit, 0))
+
+    async def of_request(self, request_id: str) -> list[Evidence]:
+        """See `EvidenceLog`."""
+        return await self._select("WHERE request = ? ORDER BY id", request_id)
+
+    async def of_entry(self, entry: bytes) -> list[Evidence]:
+        """See `EvidenceLog`."""
+        return await self._select("WHERE subject = ? ORDER BY id", entry)
+
+    async def retract(self, entry: bytes) -> int:
+        """See `EvidenceLog`."""
+        now = self._clock.now()
+
+        def job(connection: sqlite3.Connection) -> int:
+            last = connection.execute(
+                f"{_COLUMNS} WHERE subject = ? ORDER BY id DESC LIMIT 1", (entry,)
+            ).fetchone()
+            marked = connection.execute(
+                "UPDATE entry SET retracted = 1 WHERE subject = ? AND NOT retracted", (entry,)
+            ).rowcount
+            _add(connection, _row(retraction(entry, _record(last) if last else None, now)))
+            return marked
+
+        return await self._write(job)
+
+    async def stats(self) -> StoreStats:
+        """See `EvidenceLog`."""
+
+        def job(connection: sqlite3.Connection) -> StoreStats:
+            entries, size = connection.execute("SELECT entries, size FROM held").fetchone()
+            return StoreStats(entries=entries, size=Bytes(size))
+
+        return await self._read(job)
+
+    async def _select(self, where: str, *values: object) -> list[Evidence]:
+        def job(connection: sqlite3.Connection) -> list[Evidence]:
+            rows = connection.execute(f"{_COLUMNS} {where}", values)
+            records = [_record(row) for row in rows]
+            self._file.saw_epoch(records[-1].seq if records else 0)
+            return records
+
+        return await self._read(job)
+
+
+_Row = tuple[bytes, str, int, int, float, int, bool, bytes]
+
+
+def _row(record: Evidence) -> _Row:
+    value = _encode(record)
+    size = len(value)
+    cost = size + len(record.entry) + len(record.request_id) + ROW_BYTES
+    checksum = zlib.crc32(value)
+    return (
+        record.entry, record.request_id, size, cost, FOREVER, checksum, record.retracted, value
+    )  # fmt: skip
+
+
+def _add(connection: sqlite3.Connection, row: _Row) -> int:
+    cursor = connection.execute(
+        "INSERT INTO entry (subject, request, size, cost, expires, checksum, retracted, value)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        row,
+    )
+    return cursor.lastrowid or 0
+
+
+def _record(row: tuple[int, int, int, bytes]) -> Evidence:
+    seq, retracted, checksum, value = row
+    if zlib.crc32(value) != checksum:
+        raise Broken("a record is not what was appended")
+    try:
+        record = _decode(value)
+    except msgspec.MsgspecError as error:
+        raise Broken("a record is none") from error
+    return msgspec.structs.replace(record, seq=seq, retracted=bool(retracted))
+
+
+def open_evidence(path: Path, *, clock: Clock, sink: Sink, max_bytes: int) -> SqliteEvidence:
+    """Open the log; records are written behind the request, some together."""
+    return SqliteEvidence(path, clock=clock, sink=sink, max_bytes=max_bytes, linger=LINGER)

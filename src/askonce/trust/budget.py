@@ -1,0 +1,192 @@
+"""The decision: serve a score if all that is served down to it stays within the budget.
+
+The account is kept over what was served and what would be served at this level in the time ahead:
+
+    upper limit of (wrong so far + wrong ahead)  <=  budget x (hits so far + hits ahead)
+
+with the newest rates on both sides, so what was overspent by bad luck is made up for, and what a
+careful start left over can be spent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from math import log, sqrt
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import msgspec
+
+from askonce.trust.bound import FLAWLESS, JudgeError, Tally, evidence_against, standardised
+from askonce.trust.evidence import CELLS, Cells, cell_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from askonce.trust.calibration import Rates
+
+CLOSED = CELLS
+"""The level at which nothing is served."""
+
+_JUDGE_Z = 2.0
+"""Standard errors by which a judge may be better than measured before a proof is wrong."""
+
+
+class Budget(msgspec.Struct, frozen=True):
+    """How many answers from the cache may be wrong."""
+
+    share: float = 0.01
+    per: Literal["hit", "request"] = "hit"
+    """`hit`: of what is served by meaning; `request`: of all requests that could have been."""
+
+
+PRESETS = {"support": Budget(0.003), "docs": Budget(0.01), "search": Budget(0.03)}
+
+
+class Caution(msgspec.Struct, frozen=True):
+    """How sure is sure enough, and what is spent to know."""
+
+    rule: Literal["account", "proof"] = "account"
+    """`proof`: a level is served only once its wrong rate is proven within the budget as well."""
+    alpha: float = 0.05
+    """Chance that `proof` is wrong about any level at any time."""
+    z: float = 0.5
+    """Normal quantile of the upper limit at one look; the account corrects what it lets through."""
+    unseen: float = 0.5
+    """Wrong answers assumed beyond those seen, at the mean weight."""
+    labels: float = 20.0
+    """Least labels at or above a level; never fewer than 1 / budget."""
+    ahead: float = 1000.0
+    """Least requests the account looks ahead; as many as there have been, if that is more."""
+    forced: float = 0.02
+    """Share of would-be hits that ask the engine all the same, so that no level goes blind."""
+    audit: float = 0.05
+    """Mean share of hits that are audited, more of them where errors are likely."""
+    least_audit: float = 0.02
+    most_audit: float = 0.5
+
+
+class Decision(NamedTuple):
+    """What to do with one request."""
+
+    serve: bool
+    audit: bool
+    """Served, and the engine is asked in the background to know whether it was right."""
+    chance: float
+    """The probability that the label of this request will be seen, given its score."""
+
+
+class Level(NamedTuple):
+    """What a node has come to."""
+
+    lowest: int = CLOSED
+    """The lowest cell that is served."""
+    limit: float = 1.0
+    """Upper limit of the wrong share at this level, over the account."""
+    audits: Sequence[float] = (0.0,) * CELLS
+
+
+class Account:
+    """Sums over the cells from the top down to one level."""
+
+    def __init__(self, cells: Cells, rates: Rates, ahead: float) -> None:
+        """Start at the closed level: only what was served so far counts."""
+        self._rates = rates
+        self.requests = cells.requests / cells.unit
+        self.ahead = ahead
+        self._past = cells.counts(cells.served)
+        self._own = cells.counts(cells.labels)
+        self._judged = cells.counts(cells.wrong)
+        self._coming = [share * ahead for share in cells.shares()]
+        self.hits = sum(self._past)
+        self.labels = self.own = self.judged = self.weighted = self.variance = 0.0
+        for cell in range(CELLS):
+            self._count(cell, self._past[cell], 1)
+
+    def lower_to(self, cell: int) -> None:
+        """Serve one more cell."""
+        self._count(cell, self._past[cell], -1)
+        self._count(cell, self._past[cell] + self._coming[cell], 1)
+        self.hits += self._coming[cell]
+        self.labels += self._rates.labels[cell]
+        self.own += self._own[cell]
+        self.judged += self._judged[cell]
+
+    def _count(self, cell: int, times: float, sign: int) -> None:
+        weight = times / self._rates.labels[cell]
+        wrong = self._rates.wrong[cell]
+        self.weighted += sign * weight * wrong
+        self.variance += sign * weight * weight * (wrong + self._rates.noise[cell])
+
+    def upper(self, caution: Caution) -> float:
+        """Upper limit of wrong answers, so far and ahead."""
+        typical = self.hits / self.labels
+        weighted = self.weighted + caution.unseen * typical
+        variance = self.variance + caution.unseen * typical * typical
+        return standardised(weighted, variance, caution.z)
+
+    def allowed(self, budget: Budget) -> float:
+        """Wrong answers that the budget has room for, so far and ahead."""
+        of = self.hits if budget.per == "hit" else self.requests + self.ahead
+        return budget.share * of
+
+
+def level(
+    cells: Cells, rates: Rates, budget: Budget, caution: Caution, judge: JudgeError = FLAWLESS
+) -> Level:
+    """The lowest level whose account is within the budget, and how much to audit there."""
+    ahead = max(caution.ahead, cells.requests / cells.unit)
+    account = Account(cells, rates, ahead)
+    best, limit = CLOSED, 1.0
+    for cell in reversed(range(CELLS)):
+        account.lower_to(cell)
+        if _fits(account, budget, caution) and (
+            caution.rule == "account" or _proven(account, budget, caution, judge)
+        ):
+            best, limit = cell, account.upper(caution) / account.hits
+    return Level(best, limit, audits(cells.shares(), rates, best, caution))
+
+
+def _fits(account: Account, budget: Budget, caution: Caution) -> bool:
+    allowed = account.allowed(budget)
+    if not account.hits or account.own < max(caution.labels, account.hits / allowed):
+        return False
+    return account.upper(caution) <= allowed
+
+
+def _proven(account: Account, budget: Budget, caution: Caution, judge: JudgeError) -> bool:
+    """Whether a bet against 'more is wrong than the budget' has paid off, at one of all levels."""
+    seen = judge.floor(account.allowed(budget) / account.hits, _JUDGE_Z)
+    tally = Tally(account.own - account.judged, ((1.0, account.judged),))
+    return seen >= 1 or evidence_against(seen, tally) >= log(CELLS / caution.alpha)
+
+
+def audits(shares: Sequence[float], rates: Rates, lowest: int, caution: Caution) -> list[float]:
+    """Audit probabilities by cell: as the square root of the wrong rate, which tells the most.
+
+    The mean over what is served is `caution.audit`, but for the limits.
+    """
+    spread = [sqrt(rates.rate(cell)) if cell >= lowest else 0.0 for cell in range(CELLS)]
+    served = sum(shares[lowest:])
+    total = sum(share * root for share, root in zip(shares, spread, strict=True))
+    scale = caution.audit * served / total if total else 0.0
+    return [
+        min(caution.most_audit, max(caution.least_audit, scale * root)) if root else 0.0
+        for root in spread
+    ]
+
+
+def decide(score: float, at: Level, caution: Caution, chances: tuple[float, float]) -> Decision:
+    """Serve or not; the two chances are the request's own, from `chance`."""
+    cell = cell_of(score)
+    if cell < at.lowest:
+        return Decision(serve=False, audit=False, chance=1.0)
+    seen = caution.forced + (1 - caution.forced) * at.audits[cell]
+    if chances[0] < caution.forced:
+        return Decision(serve=False, audit=False, chance=seen)
+    return Decision(serve=True, audit=chances[1] < at.audits[cell], chance=seen)
+
+
+def chance(seed: bytes, request: bytes, purpose: bytes) -> float:
+    """A number in [0, 1) that looks random and is always the same for the same request."""
+    digest = hashlib.blake2b(request, digest_size=8, key=seed[:64], person=purpose[:16])
+    return int.from_bytes(digest.digest(), "big") / 2**64

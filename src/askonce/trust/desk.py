@@ -1,0 +1,294 @@
+"""The decision for one question beside its neighbours, and what is learned from verdicts.
+
+Cold, a namespace is decided by a static rule: a high cosine and no guard against it. It is warm
+once its own evidence has opened a level, has shown the static rule wrong, or is plenty. Then the
+learned score decides alone, by the budget. All that changes a decision comes in through `take`,
+`study` and the requests themselves, so decisions are the same wherever the same evidence was taken
+in the same order.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+import numpy as np
+
+from askonce.trust.alignment import from_bytes
+from askonce.trust.answers import SameAnswers
+from askonce.trust.budget import chance
+from askonce.trust.evidence import Label, odds_of_cosine
+from askonce.trust.guards import veto
+from askonce.trust.ledger import Ledger, Place, Policy, Standing
+from askonce.trust.looks import Seen, pack, unpack
+from askonce.trust.names import question_digest
+from askonce.trust.reading import analyse
+from askonce.trust.verifier import Learner, Look, Text, score, see
+from askonce.units import Cosine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from askonce.ports import Evidence, Neighbour, ReadText
+    from askonce.trust.evidence import Source
+    from askonce.trust.prior import Prior
+
+_SOURCES: dict[str, Source] = {
+    "miss": "miss",
+    "shadow": "miss",
+    "audit": "audit",
+    "operator": "operator",
+    "caller": "caller",
+}
+_HEAVIEST = 5.0
+"""What one label may weigh for the verifier, however seldom its kind is seen."""
+_DECIDED = frozenset({"miss", "shadow", "hit"})
+"""Sources of the records that a request leaves when it is decided; others come later."""
+
+
+class Manners(msgspec.Struct, frozen=True, kw_only=True):
+    """How the desk decides beside the ledger's policy."""
+
+    floor: Cosine
+    """Least cosine of the static rule."""
+    enough: float = 200.0
+    """Labels from which a namespace is warm, open or not."""
+    cold_audit: float = 0.3
+    """Share of the static rule's hits that are audited."""
+    namespaces: int = 64
+    """Most of them with a verifier of their own; the longest unused forget what they learned."""
+    remembered: int = 4000
+    """Labelled pairs that each verifier learns from, 1 KiB each."""
+
+
+class Verdict(NamedTuple):
+    """What to do with one question."""
+
+    order: tuple[int, ...] = ()
+    """Places of the neighbours that may be served, best first."""
+    best: int = -1
+    """Place of the neighbour that the score is about; -1 without neighbours."""
+    score: float = 0.0
+    """Log odds that the best one's answer is right."""
+    audit: bool = False
+    chance: float = 1.0
+    """Probability that this request's label will be seen."""
+    seen: Seen | None = None
+    vetoes: tuple[str, ...] = ()
+    """Guards that spoke against neighbours of the static rule."""
+
+    @property
+    def serve(self) -> bool:
+        """Whether the cache may answer."""
+        return bool(self.order)
+
+
+class Lesson(NamedTuple):
+    """Labels of one look, for the verifier of its namespace."""
+
+    learner: Learner
+    look: Look
+    same: tuple[bool | None, ...]
+    weight: float
+
+
+class _Namespace:
+    """What one namespace has beside its ledger."""
+
+    __slots__ = ("labels", "learner", "mistaken")
+
+    def __init__(self, learner: Learner) -> None:
+        self.learner = learner
+        self.labels = 0.0
+        self.mistaken = False
+        """The static rule was shown to be wrong."""
+
+
+class TrustDesk:
+    """A verifier for each namespace and one ledger; bounded in memory.
+
+    All but `study` is to be called from one thread; `study` from one other.
+    """
+
+    def __init__(
+        self, prior: Prior, dim: int, *, policy: Policy, manners: Manners, seed: bytes
+    ) -> None:
+        """Start without evidence; dim: of the embedder. seed: see `Ledger`."""
+        self._prior = prior
+        self._dim = dim
+        self._manners = manners
+        self._seed = seed
+        self._ledger = Ledger(policy, seed)
+        self._answers = SameAnswers()
+        self._namespaces: OrderedDict[bytes, _Namespace] = OrderedDict()
+        self._own: OrderedDict[str, None] = OrderedDict()
+
+    def judge(
+        self, place: Place, text: str, read: ReadText, near: Sequence[Neighbour], request: str
+    ) -> Verdict:
+        """Decide, and count the request; near: best first."""
+        self._remember(request)
+        if not near:
+            self._ledger.decide(place, None, request.encode())
+            return Verdict()
+        seen = self._see(place, text, read, near)
+        best = 0 if seen is None else seen.look.best
+        odds = odds_of_cosine(near[0].score) if seen is None else float(seen.look.logits.max())
+        decision = self._ledger.decide(place, odds, request.encode())
+        verdict = Verdict((), best, odds, decision.audit, decision.chance, seen)
+        if self.cold(place) or seen is None:
+            return self._static(verdict, text, near, request)
+        if not decision.serve:
+            return verdict
+        answers = [self._answer(place, each) for each in near]
+        others = (at for at, one in enumerate(answers) if one == answers[best] and at != best)
+        return verdict._replace(order=(best, *others))
+
+    def take(self, records: Sequence[Evidence]) -> list[Lesson]:
+        """Take evidence in the order of the log; returns what `study` is to learn."""
+        lessons = (
+            self._take_request(list(group))
+            for _, group in groupby(records, key=lambda one: (one.request_id, one.source))
+        )
+        return [lesson for lesson in lessons if lesson is not None]
+
+    @staticmethod
+    def packed(verdict: Verdict) -> bytes:
+        """What a verdict's record carries for `take` to learn from; empty without vectors."""
+        return b"" if verdict.seen is None else pack(verdict.seen)
+
+    @staticmethod
+    def study(lessons: Sequence[Lesson]) -> None:
+        """Learn; may fit anew, which takes a fraction of a second, so not on the request path."""
+        for lesson in lessons:
+            lesson.learner.learn(lesson.look, lesson.same, lesson.weight)
+            if lesson.learner.due:
+                lesson.learner.refit()
+
+    def cold(self, place: Place) -> bool:
+        """Whether the static rule decides here."""
+        known = self._namespaces.get(place.namespace)
+        if known is None:
+            return True
+        if known.mistaken or known.labels >= self._manners.enough:
+            return False
+        return not self._ledger.standing(Place(place.namespace, b"")).open
+
+    def standing(self, place: Place) -> Standing:
+        """How far this place may go now, and on what evidence."""
+        return self._ledger.standing(place)
+
+    def places(self) -> Iterator[Place]:
+        """The namespaces with evidence of their own."""
+        return (Place(namespace, b"") for namespace in self._namespaces)
+
+    def _see(
+        self, place: Place, text: str, read: ReadText, near: Sequence[Neighbour]
+    ) -> Seen | None:
+        """Measure and score; None where the vectors that this takes are not kept."""
+        if not read.tokens or not all(each.vector and each.item.tokens for each in near):
+            return None
+        asked = Text(analyse(text), from_bytes(read.tokens, self._dim), read.vector)
+        cached = [self._text(each) for each in near]
+        cosines = np.array([each.score for each in near], dtype=np.float32)
+        answers = [self._answer(place, each) for each in near]
+        by = self._namespace(place.namespace).learner.coefficients
+        look = score(by, see(asked, cached, cosines), answers)
+        return Seen(look, tuple(each.item.key for each in near))
+
+    def _text(self, near: Neighbour) -> Text:
+        vector = np.frombuffer(near.vector, dtype=np.float32)
+        return Text(analyse(near.item.text), from_bytes(near.item.tokens, self._dim), vector)
+
+    def _answer(self, place: Place, near: Neighbour) -> int | bytes:
+        return self._answers.of(near.item.key, question_digest(place.partition, near.item.text))
+
+    def _static(
+        self, verdict: Verdict, text: str, near: Sequence[Neighbour], request: str
+    ) -> Verdict:
+        vetoes: list[str] = []
+        order: list[int] = []
+        for at, each in enumerate(near):
+            if not each.score >= self._manners.floor:  # not even one that is no number
+                break
+            guard = veto(text, each.item.text)
+            if guard is None:
+                order.append(at)
+            else:
+                vetoes.append(guard)
+        share = self._manners.cold_audit
+        audit = chance(self._seed, request.encode(), b"cold audit") < share
+        seen = verdict.seen
+        return verdict._replace(
+            order=tuple(order),
+            audit=bool(order) and audit,
+            chance=share if order else 1.0,
+            seen=seen._replace(static=order[0]) if seen is not None and order else seen,
+            vetoes=tuple(vetoes),
+        )
+
+    def _take_request(self, records: list[Evidence]) -> Lesson | None:
+        """Records of one request from one source."""
+        first = records[0]
+        place = Place(first.namespace.encode(), first.partition)
+        if first.retracted:
+            self._answers.forget(first.entry)
+        if first.source in _DECIDED and first.request_id not in self._own:
+            self._ledger.decide(place, first.score, first.request_id.encode())
+        if first.source == "hit":
+            return None
+        seen = _seen(first)
+        served = first.entry if seen is None else seen.keys[seen.look.best]
+        said = {one.entry: one.verdict for one in records if one.verdict != "unsure"}
+        self._learn_place(place, first, said, served)
+        if seen is None or not said:
+            return None
+        self._learn_static(place, seen, said)
+        told = {entry: verdict == "same" for entry, verdict in said.items()}
+        self._answers.place(first.question, told)
+        same = tuple(None if key not in said else said[key] == "same" for key in seen.keys)
+        learner = self._namespace(place.namespace).learner
+        return Lesson(learner, seen.look, same, min(1 / first.probability, _HEAVIEST))
+
+    def _learn_place(
+        self, place: Place, first: Evidence, said: Mapping[bytes, str], served: bytes
+    ) -> None:
+        if served not in said or not first.partition:
+            return
+        namespace = self._namespace(place.namespace)
+        namespace.labels += 1
+        label = Label(first.score, said[served] == "different", _SOURCES[first.source])
+        if self._ledger.learn(place, label):
+            namespace.labels = max(namespace.labels, self._manners.enough)
+
+    def _learn_static(self, place: Place, seen: Seen, said: Mapping[bytes, str]) -> None:
+        if 0 <= seen.static < len(seen.keys) and said.get(seen.keys[seen.static]) == "different":
+            self._namespace(place.namespace).mistaken = True
+
+    def _namespace(self, name: bytes) -> _Namespace:
+        known = self._namespaces.get(name)
+        if known is None:
+            limit = self._manners.remembered
+            known = _Namespace(Learner(self._prior, self._dim, limit=limit))
+            self._namespaces[name] = known
+            if len(self._namespaces) > self._manners.namespaces:
+                gone, _ = self._namespaces.popitem(last=False)
+                self._ledger.reset(Place(gone, b""), whole=True)
+        self._namespaces.move_to_end(name)
+        return known
+
+    def _remember(self, request: str) -> None:
+        """Requests decided here are counted; their records in the log are not to count again."""
+        self._own[request] = None
+        if len(self._own) > 50_000:
+            self._own.popitem(last=False)
+
+
+def _seen(record: Evidence) -> Seen | None:
+    """The look that came with a record; none where it cannot be read, as from another release."""
+    try:
+        return unpack(record.look) if record.look else None
+    except (msgspec.MsgspecError, ValueError):
+        return None

@@ -1,0 +1,47 @@
+"""Labels as evidence: what one must be, and the one that a retraction leaves."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from askonce.ports import Evidence
+
+if TYPE_CHECKING:
+    from askonce.units import UnixTime
+
+MOST_FEATURES = 64
+"""Of two bytes each."""
+
+
+def checked(record: Evidence) -> Evidence:
+    """The record itself, for a log to take; raises ValueError for what would poison estimates."""
+    if not 0 < record.probability <= 1:
+        raise ValueError(f"a probability is above 0 and at most 1, not {record.probability}")
+    if not math.isfinite(record.score):
+        raise ValueError(f"a score is a number, not {record.score}")
+    if len(record.features) > 2 * MOST_FEATURES or len(record.features) % 2:
+        raise ValueError(f"at most {MOST_FEATURES} features of two bytes each")
+    return record
+
+
+def retraction(entry: bytes, last: Evidence | None, at: UnixTime) -> Evidence:
+    """The record that tells of an entry marked bad, placed where its last record was."""
+    if last is None:
+        last = Evidence(
+            at=at, namespace="", partition=b"", request_id="", question=b"", entry=entry,
+            score=0.0, verdict="different", source="operator", mode="off",
+        )  # fmt: skip
+    return msgspec.structs.replace(
+        last,
+        at=at,
+        verdict="different",
+        how="retracted",
+        source="operator",
+        probability=1.0,
+        retracted=True,
+        request_id="",
+        seq=0,
+    )

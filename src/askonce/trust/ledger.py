@@ -1,0 +1,199 @@
+"""All evidence of a deployment: global, namespace, partition; and the decision for one request.
+
+Every label counts at all three. A namespace opens on labels of its own, with the rates of all
+namespaces as its prior. A partition goes by its namespace's level until it has spoken: most
+partitions, such as the turns of a conversation, never get labels enough, and the budget holds
+over all of them together. One that turns out worse is held stricter at once.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from askonce.trust.bound import JudgeError, Tally, upper
+from askonce.trust.budget import (
+    CLOSED,
+    Budget,
+    Caution,
+    Decision,
+    Level,
+    chance,
+    decide,
+    level,
+)
+from askonce.trust.calibration import SHIPPED, Node, Prior
+from askonce.trust.evidence import TRUST, Label, cell_of, middle
+
+_PATIENCE = 5
+"""Right verdicts that may wait until the level is worked out anew; a wrong one never waits."""
+
+_WORSE = 1.3
+"""Standard deviations above the parent's rates at which a partition is held stricter."""
+
+
+class Place(NamedTuple):
+    """Where a request belongs."""
+
+    namespace: bytes
+    partition: bytes
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True):
+    """What the operator set."""
+
+    budget: Budget = Budget()
+    """Where a namespace has none of its own."""
+    budgets: Mapping[bytes, Budget] = {}
+    caution: Caution = Caution()
+    judge: JudgeError = JudgeError()
+    memory: float = 10_000.0
+    """Requests after which a count has faded to 1/e."""
+    speaks: float = 200.0
+    """Labels from which a partition has a level of its own."""
+    places: int = 4096
+    """Most namespaces and partitions remembered, 3 KiB each; the longest unused leave first."""
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """What an operator sees of a place."""
+
+    open: bool
+    score: float
+    """The lowest log odds that are served."""
+    labels: float
+    """Verdicts at or above that score."""
+    wrong: float
+    estimate: float
+    """Wrong share of what is served, past and ahead, at the end that the account reckons with."""
+    bound: float
+    """The wrong rate at or above that score is below this, whenever one looks, at 95 %."""
+    drifts: int
+
+
+class _Held:
+    """A node and the level that it has come to."""
+
+    __slots__ = ("at", "node", "waiting")
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.at = Level()
+        self.waiting = 0
+
+
+class Ledger:
+    """Evidence in, decisions out; deterministic, bounded in memory, used from one thread."""
+
+    def __init__(self, policy: Policy, seed: bytes) -> None:
+        """seed: makes audits and forced misses unpredictable to callers, and repeatable to us."""
+        self._policy = policy
+        self._seed = seed
+        self._root = self._fresh()
+        self._held: OrderedDict[tuple[bytes, ...], _Held] = OrderedDict()
+
+    def decide(self, place: Place, score: float | None, request: bytes) -> Decision:
+        """Count the request and say what to do with its best candidate, if it has one."""
+        cell = None if score is None else cell_of(score)
+        chain = self._chain(place)
+        for held in chain:
+            held.node.ask(cell)
+        if score is None or cell is None:
+            return Decision(serve=False, audit=False, chance=1.0)
+        caution = self._policy.caution
+        chances = (chance(self._seed, request, b"forced"), chance(self._seed, request, b"audit"))
+        decision = decide(score, self._level(place), caution, chances)
+        if decision.serve:
+            for held in chain:
+                held.node.serve(cell)
+        return decision
+
+    def learn(self, place: Place, label: Label) -> bool:
+        """Take a verdict; returns whether it told of a drift: then older evidence was dropped."""
+        path = tuple(place)
+        self._keep(path[:1])
+        self._keep(path)
+        drifted = False
+        prior = SHIPPED
+        for depth, held in enumerate(self._chain(place)):
+            gone = held.node.learn(label.score, TRUST[label.source], wrong=label.wrong)
+            held.waiting += 1
+            if gone or label.wrong or held.waiting >= _PATIENCE:
+                self._refresh(held, prior, self._budget(place) if depth else None)
+            prior = held.node.prior()
+            drifted |= gone
+        return drifted
+
+    def reset(self, place: Place, *, whole: bool = False) -> None:
+        """Forget a partition, or its whole namespace: the content or the model has changed."""
+        path = tuple(place)
+        gone = [key for key in self._held if key == path or (whole and key[0] == place.namespace)]
+        for key in gone:
+            del self._held[key]
+
+    def standing(self, place: Place) -> Standing:
+        """How far this place may go now, and on what evidence."""
+        chain = self._chain(place)
+        node, at = chain[-1].node, self._level(place)
+        labels = sum(node.cells.counts(node.cells.labels)[at.lowest :])
+        wrong = sum(node.cells.counts(node.cells.wrong)[at.lowest :])
+        bound = upper(Tally(labels - wrong, ((1.0, wrong),)), 0.05)
+        return Standing(
+            open=at.lowest < CLOSED,
+            score=middle(at.lowest) if at.lowest < CLOSED else float("inf"),
+            labels=labels,
+            wrong=wrong,
+            estimate=at.limit,
+            bound=self._policy.judge.ceiling(bound, 2.0),
+            drifts=sum(held.node.drifts for held in chain),
+        )
+
+    def _fresh(self) -> _Held:
+        return _Held(Node(self._policy.judge, self._policy.memory))
+
+    def _budget(self, place: Place) -> Budget:
+        return self._policy.budgets.get(place.namespace, self._policy.budget)
+
+    def _chain(self, place: Place) -> list[_Held]:
+        """From the root down, as far as there is evidence."""
+        path = tuple(place)
+        found = [self._root]
+        for key in (path[:1], path):
+            held = self._held.get(key)
+            if held is not None:
+                found.append(held)
+        return found
+
+    def _keep(self, key: tuple[bytes, ...]) -> None:
+        if key not in self._held:
+            self._held[key] = self._fresh()
+        self._held.move_to_end(key)
+        if len(self._held) > self._policy.places:
+            self._held.popitem(last=False)
+
+    def _level(self, place: Place) -> Level:
+        above = self._held.get((place.namespace,))
+        own = self._held.get(tuple(place))
+        if above is None:
+            return Level()
+        if own is None:
+            return above.at
+        if sum(own.node.cells.labels) >= self._policy.speaks * own.node.cells.unit:
+            return own.at
+        rates = above.node.rates
+        worse = rates is not None and own.node.surprise(rates) > _WORSE
+        return max(above.at, own.at, key=_strictness) if worse else above.at
+
+    def _refresh(self, held: _Held, prior: Prior, budget: Budget | None) -> None:
+        held.waiting = 0
+        rates = held.node.refresh(prior)
+        if budget is not None:
+            policy = self._policy
+            held.at = level(held.node.cells, rates, budget, policy.caution, policy.judge)
+
+
+def _strictness(at: Level) -> int:
+    return at.lowest

@@ -1,0 +1,304 @@
+"""Guards veto look-alikes and let other words for the same thing pass."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from askonce.trust.guards import GUARDS, verdicts, veto
+
+TRAPS = {
+    "numbers": [
+        ("How do I book a table for 4?", "How do I book a table for 6?"),
+        ("What is 15% of 200?", "What is 20% of 200?"),
+        ("Is two hours enough to change planes?", "Is three hours enough to change planes?"),
+        ("Can I keep $1,500 in cash?", "Can I keep $15,000 in cash?"),
+        ("Who was the 3rd president?", "Who was the fourth president?"),
+        ("What's new in Python 3.10?", "What's new in Python 3.1?"),
+        ("How much is 2.5 million yen?", "How much is 25 million yen?"),
+        ("Who won the World Cup?", "Who won the 1998 World Cup?"),
+        ("Does the shop open at 8am?", "Does the shop open at 8pm?"),
+        ("Does the train leave at 14:30?", "Does the train leave at 15:30?"),
+    ],
+    "units": [
+        ("How heavy is 10 kg of flour?", "How heavy is 10 lbs of flour?"),
+        ("How much is 50 euros worth?", "How much is 50 dollars worth?"),
+        ("Bake it at 200 Celsius?", "Bake it at 200 Fahrenheit?"),
+        ("Is $40 a fair tip?", "Is £40 a fair tip?"),
+    ],
+    "dates": [
+        ("Are the offices closed on Friday?", "Are the offices closed on Monday?"),
+        ("What is the weather in May like?", "What is the weather in June like?"),
+        ("Will it rain tomorrow?", "Did it rain yesterday?"),
+        ("What does parking cost a day?", "What does parking cost a week?"),
+    ],
+    "code": [
+        ("What does `git reset` do?", "What does `git rebase` do?"),
+        ("Where is /etc/hosts used?", "Where is /etc/passwd used?"),
+        ("What does max_tokens mean?", "What does min_tokens mean?"),
+        ("Is https://a.example.com down?", "Is https://b.example.com down?"),
+        ("Can I write to anna@example.com?", "Can I write to otto@example.com?"),
+        ("👍", "👎"),
+        ("Does `a` work?", "Does it work?"),
+        ("How do I learn C++?", "How do I learn C#?"),
+        ("What is 7 + 5?", "What is 7 * 5?"),
+        ("Why does foo.bar() fail?", "Why does foo.baz() fail?"),
+    ],
+    "names": [
+        ("When did Norway join NATO?", "When did Sweden join NATO?"),
+        ("Is the Leipzig office hiring?", "Who can I ask about jobs at the Dresden office?"),
+        ("How tall is the Eiffel Tower?", "How tall is the Tokyo Tower?"),
+        ("What is the population?", "What is the population of Peru?"),
+    ],
+    "negation": [
+        ("Can I eat grapes?", "Can't I eat grapes?"),
+        ("What foods should I eat with gout?", "What foods should I not eat with gout?"),
+        ("Does the cake contain nuts?", "Does the cake contain no nuts?"),
+        ("Can I drive with a licence?", "Can I drive without a licence?"),
+        ("Why does my phone charge?", "Why doesn't my phone charge?"),
+        ("Why dont cats swim", "why do cats swim"),
+    ],
+    "opposites": [
+        ("How do I turn on the heating?", "How do I turn off the heating?"),
+        ("Flights arriving in Rome", "Flights leaving Rome"),
+        ("How do I mute a call?", "How do I unmute a call?"),
+        ("What is the cheapest phone?", "What is the most expensive phone?"),
+        ("How do I sell my shares?", "How can I buy shares?"),
+        ("Why do prices increase?", "Why do prices fall, or decrease?"),
+        ("Is the zoo suitable for babies?", "Is the zoo suitable for adults?"),
+        ("How do I install the driver?", "How do I uninstall the driver?"),
+        ("What is the minimum age?", "What's the maximum age?"),
+    ],
+    "order": [
+        ("Did Anna call Peter?", "Did Peter call Anna?"),
+        ("Is tea better than coffee?", "Is coffee better than tea?"),
+        ("Flights to Rome", "Flights from Rome"),
+        ("Flights from Rome to Oslo", "Flights from Oslo to Rome"),
+        ("Convert 100 USD to EUR", "Convert 100 EUR to USD"),
+        ("Did the dog bite the postman?", "Did the postman bite the dog?"),
+        ("Did Anna invite Peter?", "Was Anna invited by Peter?"),
+        ("Does Anna hate Peter?", "Is Anna hated by Peter?"),
+        ("Is Robert using Nathan?", "Is Nathan using Robert?"),
+        ("Is Anna Peter's boss?", "Is Peter Anna's boss?"),
+        ("Who did Anna follow?", "Who followed Anna?"),
+        (
+            "How do I move files from Dropbox to Drive?",
+            "How do I move files from Drive to Dropbox?",
+        ),
+    ],
+    "scope": [
+        ("Can I pay by card?", "Can I only pay by card?"),
+        ("Is it a tent and a shelter?", "Is it a tent or a shelter?"),
+        ("Is Ann as old as Mary?", "Is Ann older than Mary?"),
+        ("Do all birds migrate?", "Do some birds migrate?"),
+        ("Can I park until noon?", "Can I park from noon?"),
+    ],
+    "person": [
+        ("How do I renew my card?", "How do I renew your card?"),
+        ("Do I owe them money?", "Do they owe me money?"),
+        ("Is he allowed to vote?", "Is she allowed to vote?"),
+        ("Can I see my file?", "Can they see their file?"),
+    ],
+    "question": [
+        ("When was the bridge built?", "Where was the bridge built?"),
+        ("Why was the bridge built?", "Who built the bridge?"),
+        ("Which year was the stone bridge built?", "Where was the stone bridge built?"),
+        ("In which city was the bridge built?", "When was the bridge built?"),
+        ("How many rooms are there?", "How much are the rooms?"),
+        ("Is the museum open?", "When is the museum open?"),
+    ],
+    "mood": [
+        ("Can I sign the form?", "Must I sign the form?"),
+        ("Is Anna a nurse?", "Was Anna a nurse?"),
+        ("Do I have to tip?", "Can I tip?"),
+    ],
+    "content": [
+        ("how can I reset my password", "How do I reset my router?"),
+        ("How do I reset my router?", "How do I reset my password?"),
+        ("What is the capital of france", "What is the capital of spain"),
+        ("What are the symptoms of flu?", "What are the symptoms of flu in babies?"),
+        ("side effects of ibuprofen", "side effects of aspirin"),
+        ("Is my order shipped?", "Is my order delivered?"),
+        ("How do I cook rice?", "How do I cook lentils?"),
+        ("Is this a reliable car?", "Is this a fast car?"),
+        ("Разве это дорого?", "Разве это дёшево?"),
+        ("東京の人口は?", "大阪の人口は?"),
+        ("", "hello world"),
+    ],
+}
+
+SAME = [
+    ("How do I reset my password?", "how do i reset my password"),
+    ("How do I reset my password?", "Hi there! How do I reset my password please? Thanks"),
+    ("How do I reset my password?", "How can you reset your password?"),
+    ("How do I reset my password?", "I forgot my password, what do I do?"),
+    ("What's the fee?", "What is the fee?"),
+    ("How much does the ticket cost?", "What is the price of the ticket?"),
+    ("What time does the shop open?", "When does the shop open?"),
+    ("Where can I buy stamps?", "Where can I purchase stamps?"),
+    ("How do I cancel my subscription?", "How do I go about cancelling my subscription?"),
+    ("Did Anna sell the farm?", "Was the farm sold by Anna?"),
+    ("Did Anna call Peter?", "Was Peter called by Anna?"),
+    ("Is tea better than coffee?", "What is better, coffee or tea?"),
+    ("Which is bigger, Earth or Mars?", "Is Mars or Earth bigger?"),
+    ("When was Hamlet written?", "What year was Hamlet written?"),
+    ("My card was declined", "my card has been declined"),
+    ("Is he a cook or a baker?", "Is he a baker or a cook?"),
+    ("On my phone, how do I block a number?", "How do I block a number on my phone?"),
+    ("Is it 5 kilometers away?", "Is it five km away?"),
+    ("Is 1,000 dollars enough?", "Is $1000 enough?"),
+    ("Is twenty-five too old?", "Is 25 too old?"),
+    ("Do you open at 5pm?", "Do you open at 17:00?"),
+    ("Who was the third king?", "Who was the 3rd king?"),
+    ("What is the accomodation like?", "What is the accommodation like?"),
+    ("How do I recieve money?", "How do I receive money?"),
+    ("Set up two-factor authentication", "set up 2FA"),
+    ("Capital of the United States?", "Capital of the U.S.?"),
+    ("How do I turn off notifications?", "How do I disable notifications?"),
+    ("Who is not unhappy about it?", "Who isn't unhappy about it"),
+    ("What is the check-in time?", "What is the checkin time?"),
+    ("Who runs Microsoft?", "Who is the CEO of Microsoft?"),
+    ("Do I get statutory sick pay?", "Do I get SSP?"),
+    ("How do I report a leak on my road?", "How do I report a leak in my street?"),
+    ("Is it safe to fly in winter?", "Can I fly safely during the winter?"),
+    ("What does `len` do?", "what does `len` do"),
+    ("Needn't I sign?", "need I not sign"),
+    ("Where is my lunchbox?", "Where is my lunch box?"),
+    ("What is COVID-19?", "What is covid?"),
+    ("C'est combien ?", "c'est combien?"),
+    ("東京の人口は?", "東京の人口は"),
+    ("👍", " 👍 "),
+    ("", "  "),
+]
+
+
+@pytest.mark.parametrize(
+    ("guard", "one", "other"),
+    [(guard, one, other) for guard, pairs in TRAPS.items() for one, other in pairs],
+)
+def test_a_trap_is_vetoed_by_the_guard_made_for_it(guard: str, one: str, other: str) -> None:
+    """Each look-alike meets its guard, whichever of the two was cached."""
+    assert guard in verdicts(one, other)
+    assert guard in verdicts(other, one)
+    assert veto(one, other) == verdicts(one, other)[0]
+
+
+@pytest.mark.parametrize(("one", "other"), SAME)
+def test_other_words_for_the_same_question_pass(one: str, other: str) -> None:
+    """No guard speaks up against a rewording."""
+    assert verdicts(one, other) == []
+    assert verdicts(other, one) == []
+    assert veto(one, other) is None
+
+
+WORDS = [
+    *["how", "do", "I", "not", "turn", "on", "off", "3", "3rd", "$5", "Rome", "the", "from", "to"],
+    *["is", "by", "better", "than", "can't", "a.b()", "`x`", "USD", "10GB", "5pm", "2025/26"],
+    *["it's", "don't", "東京", "👍"],
+]
+TEXTS = st.one_of(
+    st.text(max_size=60),
+    st.lists(
+        st.sampled_from(WORDS),
+        max_size=12,
+    ).map(" ".join),
+)
+
+
+@given(TEXTS, TEXTS)
+def test_a_verdict_does_not_depend_on_which_text_was_cached(one: str, other: str) -> None:
+    """The two sides are equal before the guards."""
+    assert verdicts(one, other) == verdicts(other, one)
+    assert veto(one, other) == veto(other, one)
+
+
+@given(TEXTS)
+def test_a_text_never_excludes_itself(text: str) -> None:
+    """Spacing and the mark at the end change nothing."""
+    assert veto(text, text) is None
+    assert veto(text, f"  {text}\n") is None
+    assert veto(text, "  ".join(text.split(" "))) is None
+
+
+@given(st.text(st.characters(max_codepoint=126, min_codepoint=32), max_size=60))
+def test_case_alone_is_no_evidence(text: str) -> None:
+    """Shouting a question does not change it."""
+    assert veto(text, text.upper()) is None
+    assert veto(text.lower(), text) is None
+
+
+@pytest.mark.parametrize("mark", ["?", "!", "...", "?!", " ?"])
+def test_punctuation_at_the_end_is_no_evidence(mark: str) -> None:
+    """A question with another mark is the same question."""
+    assert veto("How do I reset my password", "How do I reset my password" + mark) is None
+
+
+@pytest.mark.parametrize(
+    "long",
+    [
+        "a" * 10_000,
+        "a.b" * 3_333,
+        "word " * 2_000,
+        "a_b@" * 2_500,
+        "`" * 10_000,
+        "don't 1 " * 1_250,
+        "東京" * 5_000,
+        "five hundred thousand " * 450,
+        "-1" * 5_000,
+        "five" + " hundred" * 5_000,
+        "".join(map(chr, range(10_000))),
+        " ".join(f"w{number}" for number in range(1_700)),
+        "((((" * 2_500,
+        "how do i " * 1_100,
+    ],
+    ids=lambda text: text[:8],
+)
+def test_long_texts_take_bounded_time(long: str) -> None:
+    """Ten thousand characters of anything are read and compared in a fraction of a second."""
+    began = time.process_time()
+    veto(long, long[::-1])
+    veto(long, "How do I reset my password?")
+    veto(long, long[:-7])
+    assert time.process_time() - began < 3.0
+
+
+def test_every_guard_has_a_trap() -> None:
+    """No guard goes untested."""
+    assert set(TRAPS) == set(GUARDS)
+
+
+def test_the_same_text_has_no_verdicts() -> None:
+    """Nothing speaks against a text itself."""
+    assert verdicts("Is it 5 km?", "is it 5 km") == []
+
+
+def test_a_long_rewording_is_not_held_to_the_rules_for_near_copies() -> None:
+    """Texts with little in common but the subject pass, however many words differ."""
+    assert (
+        veto(
+            "How do I get my tenancy deposit back when I leave?",
+            "I am moving out of my rented flat; what must I do to recover the deposit I paid?",
+        )
+        is None
+    )
+
+
+def test_many_leftovers_are_compared_by_table_alone() -> None:
+    """Two long texts are not matched word by word, yet a known opposite still counts."""
+    letters = "bcdfghjklmnpqrtv"
+    shared = " ".join(f"topic{a}{b}o" for a in letters for b in "aeiou")
+    one = shared + " import " + " ".join(f"zu{a}{b}o" for a in letters for b in "aei")
+    other = shared + " export " + " ".join(f"wo{a}{b}u" for a in letters for b in "aei")
+    assert "opposites" in verdicts(one, other)
+
+
+def test_one_content_word_swapped_among_many_is_evidence_even_when_reworded() -> None:
+    """Where nearly all content words are shared, the odd one out is what is asked."""
+    one = "How does the night nurse measure blood sugar for a diabetic patient?"
+    other = (
+        "What would you do as a nurse to measure the blood sugar of my diabetic patient at dawn?"
+    )
+    assert verdicts(one, other) == ["content"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from askonce.trust.alignment import NAMES, TokenVectors, align, pack
+from askonce.trust.alignment import NAMES, TokenVectors, align, from_bytes, pack, to_bytes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -87,3 +87,12 @@ def test_only_the_first_tokens_of_a_long_text_are_looked_at() -> None:
     """Work is bounded by a fixed number of tokens a text."""
     long, longer = _text(*[1] * 64), _text(*[1] * 64, *[5] * 100)
     assert align(long, [long]).tolist() == align(longer, [longer]).tolist()
+
+
+def test_packed_bytes_come_back_and_foreign_ones_are_no_tokens() -> None:
+    """An index keeps tokens as bytes; what does not fit the dimension is read as nothing."""
+    text = _text(1, 2, 3)
+    back = from_bytes(to_bytes(text), 12)
+    assert back.ids.tolist() == text.ids.tolist()
+    assert back.rows.tolist() == text.rows.tolist()
+    assert len(from_bytes(to_bytes(text), 16).ids) == len(from_bytes(b"", 16).ids) == 0

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from itertools import pairwise
+
 import msgspec
 
 from askonce.trust.lexicon import SOFT
@@ -46,7 +49,7 @@ def compare(left: Reading, right: Reading) -> Comparison:
     total = len(left.forms) + len(right.forms)
     hard_left = sum(n for w, n in only_left.items() if w not in SOFT_FORMS)
     hard_right = sum(n for w, n in only_right.items() if w not in SOFT_FORMS)
-    hard = _hard(left) + _hard(right)
+    hard = _hard(left.forms) + _hard(right.forms)
     return Comparison(
         left=left,
         right=right,
@@ -57,8 +60,14 @@ def compare(left: Reading, right: Reading) -> Comparison:
     )
 
 
-def _hard(reading: Reading) -> int:
-    return sum(word not in SOFT_FORMS for word in reading.forms)
+@lru_cache(maxsize=8192)
+def _hard(forms: tuple[str, ...]) -> int:
+    return sum(word not in SOFT_FORMS for word in forms)
+
+
+@lru_cache(maxsize=8192)
+def _compounds(forms: tuple[str, ...]) -> dict[str, tuple[str, str]]:
+    return {a + b: (a, b) for a, b in pairwise(forms)}
 
 
 def _surplus(bag: dict[str, int], other: dict[str, int]) -> dict[str, int]:
@@ -74,27 +83,28 @@ def _match(
     met = _joined(only_left, only_right, right) + _joined(only_right, only_left, left)
     named = left.names | right.names
     for one in sorted(only_left):
+        written = left.stems.get(one, one)
         for other in sorted(only_right):
             if {one, other} & named:
                 continue
+            meant = right.stems.get(other, other)
             near = one[:1] == other[:1] and kin(one, other)  # kin share their first letter
-            if near or _spelt_alike(one, other, left, right):
+            if near or (written[:1] == meant[:1] and _spelt_alike(one, other, written, meant)):
                 del only_left[one], only_right[other]
                 met += 1
                 break
     return met
 
 
-def _spelt_alike(one: str, other: str, left: Reading, right: Reading) -> bool:
+def _spelt_alike(one: str, other: str, written: str, meant: str) -> bool:
     """Whether one side misspells a word that a synonym stands for on the other."""
-    written = left.stems.get(one, one), right.stems.get(other, other)
-    return written != (one, other) and not exclude(one, other) and kin(*written)
+    return (written, meant) != (one, other) and not exclude(one, other) and kin(written, meant)
 
 
 def _joined(only: dict[str, int], others: dict[str, int], reading: Reading) -> int:
     """Take out words of one side that are two words, or initials, on the other."""
     met = 0
-    pairs = {a + b: (a, b) for a, b in zip(reading.forms, reading.forms[1:], strict=False)}
+    pairs = _compounds(reading.forms)
     for word in sorted(only):
         if word in pairs:
             parts = [part for part in pairs[word] if part in others]

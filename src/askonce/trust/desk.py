@@ -17,10 +17,10 @@ import msgspec
 import numpy as np
 
 from askonce.trust.alignment import from_bytes
+from askonce.trust.answers import SameAnswers
 from askonce.trust.budget import chance
 from askonce.trust.evidence import Label, odds_of_cosine
 from askonce.trust.guards import veto
-from askonce.trust.known_answers import KnownAnswers
 from askonce.trust.ledger import Ledger, Place, Policy, Standing
 from askonce.trust.looks import Seen, pack, unpack
 from askonce.trust.names import question_digest
@@ -123,7 +123,7 @@ class TrustDesk:
         self._manners = manners
         self._seed = seed
         self._ledger = Ledger(policy, seed)
-        self._answers = KnownAnswers()
+        self._answers = SameAnswers()
         self._namespaces: OrderedDict[bytes, _Namespace] = OrderedDict()
         self._own: OrderedDict[str, None] = OrderedDict()
 
@@ -144,7 +144,7 @@ class TrustDesk:
             return self._static(verdict, text, near, request)
         if not decision.serve:
             return verdict
-        answers = [self._answers.of(question) for question in seen.questions]
+        answers = [self._answers.of(question, question) for question in seen.questions]
         others = (at for at, one in enumerate(answers) if one == answers[best] and at != best)
         return verdict._replace(order=(best, *others))
 
@@ -197,7 +197,7 @@ class TrustDesk:
         cached = [self._text(each) for each in near]
         cosines = np.array([each.score for each in near], dtype=np.float32)
         questions = tuple(question_digest(place.partition, each.item.text) for each in near)
-        answers = [self._answers.of(question) for question in questions]
+        answers = [self._answers.of(question, question) for question in questions]
         by = self._namespace(place.namespace).learner.coefficients
         look = score(by, see(asked, cached, cosines), answers)
         return Seen(look, tuple(each.item.key for each in near), questions)
@@ -246,7 +246,8 @@ class TrustDesk:
             return None
         self._learn_static(place, seen, said)
         same = tuple(None if key not in said else said[key] == "same" for key in seen.keys)
-        self._answers.place(first.question, seen.questions, same)
+        asked = zip(seen.questions, same, strict=True)
+        self._answers.place(first.question, {one: label for one, label in asked if label is not None})
         learner = self._namespace(place.namespace).learner
         return Lesson(learner, seen.look, same, min(1 / first.probability, _HEAVIEST))
 

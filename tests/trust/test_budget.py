@@ -91,7 +91,7 @@ def test_audits_go_where_errors_are_likely_and_keep_their_mean() -> None:
     """Near the level more, at the top fewer, none below, five in a hundred together."""
     node = _node(6000)
     rates = node.refresh(SHIPPED)
-    at = level(node.cells, rates, Budget(0.05), Caution())
+    at = level(node.cells, rates, Budget(0.05), Caution(first=0.0))
     shares = node.cells.shares()
     assert at.audits[at.lowest] > 2 * at.audits[CELLS - 3] > 0
     assert not any(at.audits[: at.lowest])

@@ -28,6 +28,7 @@ CLOSED = CELLS
 """The level at which nothing is served."""
 
 _FEW = 100.0
+_MOST_AUDIT = 0.5
 
 _JUDGE_Z = 2.0
 """Standard errors by which a judge may be better than measured before a proof is wrong."""
@@ -64,8 +65,9 @@ class Caution(msgspec.Struct, frozen=True):
     forced: float = 0.02
     """Share of would-be hits that ask the engine all the same, so that no level goes blind."""
     audit: float = 0.05
-    """Mean share of hits that are audited, more of them where errors are likely."""
-    most_audit: float = 0.5
+    """Mean share of hits that are audited in the long run, more where errors are likely."""
+    first: float = 100.0
+    """Further audits for each e-fold of the hits, which makes half of the first hits audited."""
 
 
 class Decision(NamedTuple):
@@ -147,7 +149,8 @@ def level(
             caution.rule == "account" or _proven(account, budget, caution, judge)
         ):
             best, limit = cell, account.upper(caution) / account.hits
-    return Level(best, limit, audits(cells.shares(), rates, best, caution))
+    mean = caution.audit + caution.first / (2 * caution.first + account.past + 1)
+    return Level(best, limit, audits(cells.shares(), rates, best, mean))
 
 
 def _fits(account: Account, budget: Budget, caution: Caution) -> bool:
@@ -164,18 +167,16 @@ def _proven(account: Account, budget: Budget, caution: Caution, judge: JudgeErro
     return seen >= 1 or evidence_against(seen, tally) >= log(CELLS / caution.alpha)
 
 
-def audits(shares: Sequence[float], rates: Rates, lowest: int, caution: Caution) -> list[float]:
+def audits(shares: Sequence[float], rates: Rates, lowest: int, mean: float) -> list[float]:
     """Audit probabilities by cell: as the square root of the wrong rate, which tells the most.
 
-    The mean over what is served is `caution.audit`, but for the limits.
+    Their mean over what is served is the one asked for, but for the limits.
     """
     spread = [sqrt(rates.rate(cell)) if cell >= lowest else 0.0 for cell in range(CELLS)]
     served = sum(shares[lowest:])
     total = sum(share * root for share, root in zip(shares, spread, strict=True))
-    scale = caution.audit * served / total if total else 0.0
-    return [
-        min(caution.most_audit, max(LEAST_AUDIT, scale * root)) if root else 0.0 for root in spread
-    ]
+    scale = mean * served / total if total else 0.0
+    return [min(_MOST_AUDIT, max(LEAST_AUDIT, scale * root)) if root else 0.0 for root in spread]
 
 
 def decide(score: float, at: Level, caution: Caution, chances: tuple[float, float]) -> Decision:

@@ -33,7 +33,7 @@ _STEPS = 2
 _LARGEST_STEP = 1.0
 _EDGE = 1e-6
 
-_WEIGHTS = tuple(1.25**step for step in range(18)) + (1 / LEAST_AUDIT,)
+_WEIGHTS = (*(1.25**step for step in range(18)), 1 / LEAST_AUDIT)
 
 _WORSE = 4.0
 """The drift looked for: the odds of a wrong answer grow this many times."""

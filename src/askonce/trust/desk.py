@@ -247,7 +247,9 @@ class TrustDesk:
         self._learn_static(place, seen, said)
         same = tuple(None if key not in said else said[key] == "same" for key in seen.keys)
         asked = zip(seen.questions, same, strict=True)
-        self._answers.place(first.question, {one: label for one, label in asked if label is not None})
+        self._answers.place(
+            first.question, {one: label for one, label in asked if label is not None}
+        )
         learner = self._namespace(place.namespace).learner
         return Lesson(learner, seen.look, same, min(1 / first.probability, _HEAVIEST))
 

@@ -77,7 +77,7 @@ class Cells(msgspec.Struct):
     Counts are kept in units that grow with time, which fades the old without touching them.
     """
 
-    memory: float = 10_000.0
+    memory: float = 5_000.0
     """Requests after which a count has faded to 1/e."""
     sight: float = 800.0
     """The same for how often each cell is asked for."""

@@ -52,7 +52,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     budgets: Mapping[bytes, Budget] = {}
     caution: Caution = Caution()
     judge: JudgeError = JudgeError()
-    memory: float = 10_000.0
+    memory: float = 5_000.0
     """Requests after which a count has faded to 1/e."""
     speaks: float = 200.0
     """Labels from which a partition has a level of its own."""

@@ -168,24 +168,9 @@ async def build_cache(
     semantic = _semantic_tier(config, parts, sink)
     steps = Steps(config.breaker, clock=clock, sink=sink)
     learning = None
-    if semantic is not None and parts.embedder is not None and parts.evidence is not None:
-        names = namespaces(config)
-        desk = await asyncio.to_thread(_desk, config, parts.embedder.dim, names, secret)
-        learning = Learning(
-            LearningParts(
-                desk=desk,
-                log=parts.evidence,
-                judge=_judge(config, parts, clock),
-                worker=Worker("askonce-trust", limit=LESSONS, nice=10),
-                names=names,
-                exact=exact,
-                semantic=semantic,
-                steps=steps,
-                clock=clock,
-                sink=sink,
-            ),
-            _effort(config),
-        )
+    if semantic is not None:
+        tiers = exact, semantic
+        learning = await _learning(config, parts, tiers, steps, secret, clock=clock, sink=sink)
     cache = Cache(
         CacheParts(
             exact=exact,
@@ -219,6 +204,47 @@ def _semantic_tier(config: Config, parts: Parts, sink: Sink) -> SemanticTier | N
     )
 
 
+async def _learning(
+    config: Config,
+    parts: Parts,
+    tiers: tuple[ExactTier, SemanticTier],
+    steps: Steps,
+    secret: bytes,
+    *,
+    clock: Clock,
+    sink: Sink,
+) -> Learning | None:
+    """Without it the semantic tier works as it does without evidence; raises ConfigError."""
+    if parts.evidence is None or parts.embedder is None:
+        return None
+    names = namespaces(config)
+    try:
+        desk = await asyncio.to_thread(_desk, config, parts.embedder.dim, names, secret)
+    except (OSError, ValueError) as reason:
+        log.warning("evidence is left aside: %s", reason)
+        return None
+    exact, semantic = tiers
+    return Learning(
+        LearningParts(
+            desk=desk,
+            log=parts.evidence,
+            judge=_judge(config, parts, clock),
+            worker=Worker("askonce-trust", limit=LESSONS, nice=10),
+            names=names,
+            exact=exact,
+            semantic=semantic,
+            steps=steps,
+            clock=clock,
+            sink=sink,
+        ),
+        Effort(
+            audits_per_hour=config.trust.audits_per_hour,
+            audits_at_once=config.trust.audits_at_once,
+            max_answer_bytes=config.exact.max_entry_bytes,
+        ),
+    )
+
+
 def _desk(config: Config, dim: int, names: Namespaces, secret: bytes) -> TrustDesk:
     """Reads a file and imports much, so not on the event loop."""
     from askonce.trust.desk import Manners, TrustDesk  # needs numpy, which the extra brings
@@ -235,14 +261,6 @@ def _desk(config: Config, dim: int, names: Namespaces, secret: bytes) -> TrustDe
         ),
         manners=Manners(floor=Cosine(config.semantic.floor)),
         seed=blake2b(secret, digest_size=32, person=b"askonce trust").digest(),
-    )
-
-
-def _effort(config: Config) -> Effort:
-    return Effort(
-        audits_per_hour=config.trust.audits_per_hour,
-        audits_at_once=config.trust.audits_at_once,
-        max_answer_bytes=config.exact.max_entry_bytes,
     )
 
 

@@ -96,3 +96,14 @@ def test_packed_bytes_come_back_and_foreign_ones_are_no_tokens() -> None:
     assert back.ids.tolist() == text.ids.tolist()
     assert back.rows.tolist() == text.rows.tolist()
     assert len(from_bytes(to_bytes(text), 16).ids) == len(from_bytes(b"", 16).ids) == 0
+
+
+def test_tokens_come_back_as_packed() -> None:
+    """What an index keeps of a text is what is aligned; strange bytes are no tokens."""
+    vectors = np.random.default_rng(1).normal(size=(90, 8)).astype(np.float32)
+    tokens = pack(list(range(90)), vectors)
+    back = from_bytes(to_bytes(tokens), 8)
+    assert np.array_equal(back.ids, tokens.ids[:64])
+    assert np.array_equal(back.rows, tokens.rows[:64])
+    assert len(from_bytes(to_bytes(tokens), 16).ids) == 0
+    assert len(from_bytes(b"", 8).ids) == 0

@@ -44,6 +44,8 @@ _SOURCES: dict[str, Source] = {
 }
 _HEAVIEST = 5.0
 """What one label may weigh for the verifier, however seldom its kind is seen."""
+_OWN = 50_000
+"""Requests decided here that are remembered."""
 _DECIDED = frozenset({"miss", "shadow", "hit"})
 """Sources of the records that a request leaves when it is decided; others come later."""
 
@@ -284,7 +286,7 @@ class TrustDesk:
     def _remember(self, request: str) -> None:
         """Requests decided here are counted; their records in the log are not to count again."""
         self._own[request] = None
-        if len(self._own) > 50_000:
+        if len(self._own) > _OWN:
             self._own.popitem(last=False)
 
 

@@ -1,0 +1,335 @@
+"""The desk decides by rule while cold and by evidence when warm, the same for the same evidence."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+import pytest
+
+from askonce.ports import Evidence, IndexedText, Neighbour, ReadText
+from askonce.testing.embedders import TokenEmbedder
+from askonce.trust import desk as desks
+from askonce.trust.budget import Budget, Caution
+from askonce.trust.desk import Lesson, Manners, TrustDesk, Verdict
+from askonce.trust.ledger import Place, Policy
+from askonce.trust.looks import pack, unpack
+from askonce.trust.names import question_digest
+from askonce.trust.prior import shipped
+from askonce.units import Cosine, UnixTime
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from askonce.ports import Agreement, EvidenceSource
+
+DIM = 64
+PLACE = Place(b"default", b"p" * 32)
+EMBEDDER = TokenEmbedder(dim=DIM)
+
+
+def read(text: str) -> ReadText:
+    """As the embedder reads it."""
+    return asyncio.run(EMBEDDER.read(text))
+
+
+def made(**manners: float) -> TrustDesk:
+    """A desk without evidence."""
+    return TrustDesk(
+        shipped(),
+        DIM,
+        policy=Policy(budget=Budget(0.05), caution=Caution(forced=0.0)),
+        manners=Manners(floor=Cosine(0.9), **manners),  # type: ignore[arg-type] # numbers by name
+        seed=b"seed",
+    )
+
+
+def near(asked: str, *cached: str, bare: bool = False) -> list[Neighbour]:
+    """Cached questions as an index finds them; bare: one that keeps no vectors."""
+    vector = read(asked).vector
+    found = []
+    for text in cached:
+        known = read(text)
+        tokens, kept = (b"", b"") if bare else (known.tokens, known.vector.tobytes())
+        item = IndexedText(question_digest(b"", text), text, UnixTime(9e9), tokens)
+        found.append(Neighbour(Cosine(float(known.vector @ vector)), item, kept))
+    return sorted(found, key=lambda one: -one.score)
+
+
+def judged(desk: TrustDesk, asked: str, *cached: str, request: str = "r") -> Verdict:
+    """A decision."""
+    return desk.judge(PLACE, asked, read(asked), near(asked, *cached), request)
+
+
+def record(
+    verdict: Verdict,
+    said: Agreement,
+    *,
+    asked: str = "q",
+    entry: bytes = b"",
+    source: EvidenceSource = "miss",
+    request: str = "r",
+    look: bool = True,
+    probability: float = 1.0,
+) -> Evidence:
+    """What the live path would log."""
+    best = verdict.seen.keys[verdict.best] if verdict.seen is not None else b"e" * 32
+    return Evidence(
+        at=UnixTime(0),
+        namespace="default",
+        partition=PLACE.partition,
+        request_id=request,
+        question=question_digest(PLACE.partition, asked),
+        entry=entry or best,
+        score=verdict.score,
+        verdict=said,
+        source=source,
+        probability=probability,
+        mode="on",
+        look=TrustDesk.packed(verdict) if look else b"",
+    )
+
+
+def teach(desk: TrustDesk, count: int, said: Agreement, seed: int = 0) -> None:
+    """So many misses whose best neighbour was the same, or different."""
+    for number in range(count):
+        request = f"{seed}-{number}"
+        asked = f"how do i reset password number {number}"
+        verdict = judged(desk, asked, "how do i reset my password number", request=request)
+        lessons = desk.take([record(verdict, said, asked=asked, request=request)])
+        TrustDesk.study(lessons)
+
+
+def test_cold_a_near_copy_is_served() -> None:
+    """Without evidence the floor and the guards decide."""
+    desk = made()
+    assert desk.cold(PLACE)
+    verdict = judged(desk, "What is a cat?", "what is a cat?", "Something else entirely")
+    assert verdict.serve
+    assert verdict.order == (0,)
+    assert verdict.seen is not None
+    assert verdict.seen.static == 0
+    assert judged(desk, "What is a cat?", "Something else entirely").order == ()
+
+
+def test_cold_a_veto_holds() -> None:
+    """A guard refuses a near-copy, which is told; another near-copy may still pass."""
+    verdict = judged(made(), "Is 12 prime?", "is 13 prime?", "is 12 prime?")
+    assert verdict.order != ()
+    assert near("Is 12 prime?", "is 13 prime?", "is 12 prime?")[verdict.order[0]].item.text == (
+        "is 12 prime?"
+    )
+    texts = [f"Is the number {n} prime in the sense that my teacher gave it?" for n in (12, 13)]
+    refused = judged(made(), *texts)
+    assert refused.order == ()
+    assert len(refused.vetoes) == 1
+
+
+def test_no_neighbours_no_answer() -> None:
+    """An empty partition is counted and answered by the engine."""
+    assert judged(made(), "What is a cat?") == Verdict()
+
+
+def test_a_score_that_is_no_number_is_not_served() -> None:
+    """A broken vector is no proof."""
+    (one,) = near("a cat", "a cat")
+    broken = Neighbour(Cosine(float("nan")), one.item, b"")
+    assert not made().judge(PLACE, "a cat", read("a cat"), [broken], "r").serve
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_cold_hits_are_audited_by_share(share: float) -> None:
+    """The cold audit share is kept, and tells its probability."""
+    verdict = judged(made(cold_audit=share), "What is a cat?", "what is a cat?")
+    assert verdict.audit is (share == 1.0)
+    assert verdict.chance == share
+
+
+def test_without_vectors_the_static_rule_stays() -> None:
+    """An index or an embedder that keeps no token vectors is decided by floor and guards."""
+    desk = made()
+    asked = "What is a cat?"
+    verdict = desk.judge(PLACE, asked, read(asked), near(asked, "what is a cat?", bare=True), "r")
+    assert verdict.order == (0,)
+    assert verdict.seen is None
+    assert desk.take([record(verdict, "same")]) == []
+    assert desk.labels(PLACE) == 1
+    bare = ReadText(read(asked).vector, b"")
+    assert desk.judge(PLACE, asked, bare, near(asked, "what is a cat?"), "s").seen is None
+
+
+def test_evidence_opens() -> None:
+    """Enough right verdicts open a level, and then the score decides, without a floor."""
+    desk = made()
+    teach(desk, 60, "same")
+    assert desk.standing(PLACE).open
+    assert not desk.cold(PLACE)
+    verdict = judged(desk, "how do i reset password nr 7", "how do i reset my password number")
+    assert verdict.serve
+    assert verdict.best == verdict.order[0]
+
+
+def test_evidence_closes() -> None:
+    """A namespace with enough labels and no level serves nothing, near-copies neither."""
+    desk = made(enough=30)
+    teach(desk, 30, "different")
+    assert not desk.standing(PLACE).open
+    assert not desk.cold(PLACE)
+    text = "how do i reset my password number"
+    assert not judged(desk, text + "?", text).serve
+
+
+def test_one_wrong_static_answer_ends_the_static_rule() -> None:
+    """A static hit that a judge calls different closes the namespace until evidence opens it."""
+    desk = made()
+    verdict = judged(desk, "What is a cat?", "what is a cat?", request="one")
+    desk.take([record(verdict, "different", source="audit", request="one")])
+    assert not desk.cold(PLACE)
+    assert not judged(desk, "What is a cat?", "what is a cat?", request="two").serve
+
+
+def test_neighbours_with_the_same_answer_stand_in_for_one_another() -> None:
+    """A serving order holds the best and those whose answers were judged the same as its own."""
+    desk = made()
+    teach(desk, 60, "same")
+    asked, one, other = "how to reset it", "how do i reset password number 3", "reset password"
+    verdict = judged(desk, "x " + one, one, other, request="join")
+    both = [
+        record(verdict, "same", asked=asked, entry=question_digest(b"", text), request="join")
+        for text in (one, other)
+    ]
+    for number in range(3):
+        desk.take([msgspec.structs.replace(each, request_id=f"join-{number}") for each in both])
+    order = judged(desk, one + " please", one, other, request="then").order
+    assert sorted(order) == [0, 1]
+
+
+def test_unsure_is_no_evidence() -> None:
+    """A verdict that is none teaches nothing."""
+    desk = made()
+    verdict = judged(desk, "What is a cat?", "what is a cat?")
+    assert desk.take([record(verdict, "unsure")]) == []
+    assert desk.labels(PLACE) == 0
+    assert desk.labels(Place(b"elsewhere", b"")) == 0
+
+
+def test_a_hit_is_counted_once() -> None:
+    """A hit's own record counts the request where it was not decided, and nothing more."""
+    one, other = made(), made()
+    verdict = judged(one, "What is a cat?", "what is a cat?")
+    hit = record(verdict, "unsure", source="hit", look=False)
+    assert one.take([hit]) == other.take([hit]) == []
+
+
+@pytest.mark.parametrize("source", ["operator", "caller"])
+def test_words_count_without_a_look(source: EvidenceSource) -> None:
+    """What people say of an answer is evidence for the level, if not for the verifier."""
+    desk = made()
+    verdict = judged(desk, "What is a cat?", "what is a cat?")
+    assert desk.take([record(verdict, "different", source=source, look=False)]) == []
+    assert desk.labels(PLACE) == 1
+
+
+def test_a_retraction_without_a_place_is_let_be() -> None:
+    """An entry that was never seen tells nothing when it is retracted."""
+    desk = made()
+    verdict = judged(desk, "What is a cat?", "what is a cat?")
+    gone = msgspec.structs.replace(
+        record(verdict, "different", source="operator", look=False), partition=b"", retracted=True
+    )
+    assert desk.take([gone]) == []
+    assert desk.labels(PLACE) == 0
+
+
+def test_looks_of_another_release_are_let_be() -> None:
+    """A look that cannot be read still gives its label."""
+    desk = made()
+    verdict = judged(desk, "What is a cat?", "what is a cat?")
+    for strange in (b"strange", b"\x90"):
+        odd = msgspec.structs.replace(record(verdict, "same"), look=strange)
+        assert desk.take([odd]) == []
+    assert desk.labels(PLACE) == 2
+
+
+def test_the_same_evidence_decides_the_same() -> None:
+    """A desk that takes another's records stands where that one stands."""
+    one, other = made(), made()
+    records: list[Evidence] = []
+    for number in range(60):
+        request = f"r{number}"
+        asked = f"how do i reset password number {number}"
+        verdict = judged(one, asked, "how do i reset my password number", request=request)
+        records.append(record(verdict, "same", asked=asked, request=request))
+        TrustDesk.study(one.take(records[-1:]))
+    TrustDesk.study(other.take(records))
+    assert one.standing(PLACE) == other.standing(PLACE)
+    asked, text = "how do i reset password nr 99", "how do i reset my password number"
+    ours, theirs = (judged(each, asked, text, request="x") for each in (one, other))
+    assert ours.order == theirs.order
+    assert ours.score == pytest.approx(theirs.score, abs=0.5)
+
+
+def test_a_seldom_seen_label_weighs_more_up_to_a_bound() -> None:
+    """Audits teach the verifier by the inverse of their probability, five at most."""
+    desk = made()
+    verdict = judged(desk, "What is a cat?", "what is a cat?")
+    lessons: Sequence[Lesson] = desk.take(
+        [
+            record(verdict, "same", source="audit", request="a", probability=0.5),
+            record(verdict, "same", source="audit", request="b", probability=0.01),
+        ]
+    )
+    assert [lesson.weight for lesson in lessons] == [2.0, 5.0]
+
+
+def test_namespaces_are_bounded() -> None:
+    """The namespace longest unused forgets what it learned."""
+    desk = made(namespaces=2)
+    verdict = judged(desk, "What is a cat?", "what is a cat?")
+    for name in ("default", "b", "c"):
+        one = msgspec.structs.replace(record(verdict, "same", request=name), namespace=name)
+        desk.take([one])
+    assert desk.labels(PLACE) == 0
+    assert desk.labels(Place(b"c", b"")) == 1
+
+
+def test_requests_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests decided here are remembered up to a bound."""
+    monkeypatch.setattr(desks, "_OWN", 3)
+    desk = made()
+    for number in range(5):
+        desk.judge(PLACE, "x", read("x"), [], f"r{number}")
+    assert len(desk._own) == 3
+
+
+def test_a_look_comes_back_as_packed() -> None:
+    """Packing loses nothing that is learned from."""
+    verdict = judged(made(), "What is a cat?", "what is a cat?", "what is a dog?")
+    assert verdict.seen is not None
+    back = unpack(pack(verdict.seen))
+    assert back.keys == verdict.seen.keys
+    for name, kept in back.look._asdict().items():
+        ours = getattr(verdict.seen.look, name)
+        pairs = zip(kept, ours, strict=True)
+        assert all(np.array_equal(a, b) for a, b in pairs), name
+
+
+def test_what_is_no_look_is_refused() -> None:
+    """Lengths that do not fit each other are an error."""
+    verdict = judged(made(), "What is a cat?", "what is a cat?")
+    assert verdict.seen is not None
+    for wrong in (verdict.seen._replace(questions=()), verdict.seen._replace(keys=())):
+        with pytest.raises(ValueError, match="not a look"):
+            unpack(pack(wrong))
+
+
+def test_drift_makes_a_namespace_warm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the ledger tells of a drift, the static rule does not come back."""
+    desk = made()
+    teach(desk, 3, "same")
+    learn = desk._ledger.learn
+    monkeypatch.setattr(desk._ledger, "learn", lambda *told: learn(*told) or True)
+    teach(desk, 1, "same", seed=1)
+    assert not desk.cold(PLACE)

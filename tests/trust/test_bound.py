@@ -6,7 +6,7 @@ import random
 from math import log
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from askonce.trust.bound import (
@@ -36,6 +36,7 @@ def test_a_rate_needs_a_few_times_its_inverse_in_labels_without_an_error(rate: f
     assert upper(_ones(2 * least, 0), 0.05) < rate
 
 
+@settings(deadline=None, max_examples=50)
 @given(right=counts, wrong=counts)
 def test_the_estimate_lies_between_the_bounds(right: int, wrong: int) -> None:
     """No tally contradicts its own mean."""
@@ -48,6 +49,7 @@ def test_the_estimate_lies_between_the_bounds(right: int, wrong: int) -> None:
         assert upper(tally, 0.05) > 0.99
 
 
+@settings(deadline=None, max_examples=50)
 @given(right=st.integers(0, 500), wrong=st.integers(0, 50), worse=st.integers(1, 50))
 def test_another_wrong_answer_never_lowers_the_bound(right: int, wrong: int, worse: int) -> None:
     """More errors mean less certainty, as far as bisection tells."""
@@ -95,6 +97,7 @@ def test_a_judge_that_errs_is_taken_out_of_the_rate() -> None:
     assert judge.true(0.01) == 0
 
 
+@settings(deadline=None, max_examples=50)
 @given(rate=st.floats(0, 0.9), doubt=st.floats(0, 0.05), z=st.floats(0, 3))
 def test_doubt_in_the_judge_only_raises_the_bound(rate: float, doubt: float, z: float) -> None:
     """The ceiling is the judge's own estimate or more, and floor is its inverse."""

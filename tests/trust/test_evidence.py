@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import exp, inf, nan
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from askonce.trust.evidence import (
@@ -18,12 +18,14 @@ from askonce.trust.evidence import (
 )
 
 
+@settings(deadline=None, max_examples=50)
 @given(score=st.floats(allow_nan=True, allow_infinity=False))
 def test_every_score_has_a_cell(score: float) -> None:
     """Whatever a verifier returns is counted somewhere."""
     assert 0 <= cell_of(score) < CELLS
 
 
+@settings(deadline=None, max_examples=50)
 @given(one=st.floats(-5, 12), other=st.floats(-5, 12))
 def test_a_higher_score_is_never_in_a_lower_cell(one: float, other: float) -> None:
     """Cells keep the order of scores."""

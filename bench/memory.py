@@ -17,6 +17,7 @@ from askonce.cache.ask import Ask, Limits
 from askonce.cache.driver import Cache
 from askonce.cache.leader import Parts
 from askonce.cache.steps import Steps
+from askonce.cache.write_back import WriteBack
 from askonce.canonical.key import Scope, exact_key
 from askonce.canonical.request import parse_chat
 from askonce.clock import SystemClock
@@ -128,13 +129,22 @@ async def ask_all(requests: int, folder: Path) -> None:
     exact = ExactTier(store, hot, clock=clock, sink=sink)
     steps = Steps(BreakerConfig(), clock=clock, sink=sink)
     limits = Limits(Seconds(1), Seconds(1), Seconds(10), 2**22)
+    writer = WriteBack(exact, steps, limits.write_deadline)
     cache = Cache(
-        Parts(exact=exact, semantic=None, steps=steps, limits=limits, clock=clock, sink=sink)
+        Parts(
+            exact=exact,
+            semantic=None,
+            steps=steps,
+            limits=limits,
+            clock=clock,
+            sink=sink,
+            writer=writer,
+        )
     )
     numbers = itertools.count()
     for step in range(1, STEPS + 1):
         until = requests * step // STEPS
-        await asyncio.gather(*(_ask_until(cache, store, numbers, until) for _ in range(AT_ONCE)))
+        await asyncio.gather(*(_ask_until(cache, writer, numbers, until) for _ in range(AT_ONCE)))
         seen = Seen(until, _rss(), hot.size, _size(path), sink.skipped)
         sys.stdout.buffer.write(msgspec.json.encode(seen) + b"\n")
         sys.stdout.buffer.flush()
@@ -144,7 +154,7 @@ async def ask_all(requests: int, folder: Path) -> None:
 
 
 async def _ask_until(
-    cache: Cache, store: SqliteStore, numbers: itertools.count[int], until: int
+    cache: Cache, writer: WriteBack, numbers: itertools.count[int], until: int
 ) -> None:
     scope = Scope("/v1/chat/completions?", "instant", "", bytes(32))
     plan = Plan(exact_ttl=Seconds(3600))
@@ -159,7 +169,7 @@ async def _ask_until(
         ask = Ask(call=call, question=None, scope=scope, key=key, plan=plan, send=send)
         async with cache.answering(ask):
             pass
-        while store.statistics()["writes_waiting"] > WRITES:
+        while writer.waiting > WRITES:
             await asyncio.sleep(0.001)
         if number >= until - AT_ONCE:
             return

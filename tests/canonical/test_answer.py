@@ -186,6 +186,13 @@ def test_tokens_come_from_usage(usage: Json, tokens: tuple[int, int]) -> None:
         (b"\xff", "garbage"),
         (b"[" * 100_000, "garbage"),
         (b'{"choices":"\xff"}', "garbage"),
+        (
+            (
+                b'{"choices":[{"index":0,"message":{"content":"a"},"finish_reason":"stop"},'
+                b'{"index":0,"message":{"content":"b"},"finish_reason":"stop"}]}'
+            ),
+            "contradiction",
+        ),
         (b"{}", "no_choices"),
         (b'{"choices":[]}', "no_choices"),
         (b'{"choices":{}}', "no_choices"),

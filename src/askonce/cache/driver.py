@@ -102,7 +102,7 @@ class Cache:
         flight = Flight(self._parts.limits.max_entry_bytes, stream=ask.call.stream)
         if shares:
             self._flights[key] = flight
-        task = asyncio.create_task(self._lead(ask, flight))
+        task = asyncio.get_running_loop().create_task(self._lead(ask, flight))
         self._leads[flight] = task
         task.add_done_callback(lambda _: self._ended(ask, flight))
         return flight, True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from askonce.cache.ask import Ask, Collapsed, Live
@@ -88,6 +89,7 @@ class ChatRoute:
         self._clock = clock
         self._sink = sink
         self._new_id = new_id
+        self._plan = lru_cache(maxsize=1024)(partial(plan, lives=settings.lives))
 
     async def __call__(self, http: HttpScope, receive: Receive, send: Send) -> None:
         """Serve one request; raises RequestError, UpstreamError, ClientGone."""
@@ -100,7 +102,7 @@ class ChatRoute:
             envelope = self._read_envelope(http["headers"])
             scope = _scope(http, upstream, envelope)
             key = exact_key(scope, call)
-            first = plan(envelope.controls, self._settings.lives, has_question=False)
+            first = self._plan(envelope.controls, has_question=False)
             hit = self._cache.peek(key, first)
             if hit is not None:
                 await self._send_hit(caller, hit)
@@ -116,7 +118,7 @@ class ChatRoute:
             question=known,
             scope=scope,
             key=key,
-            plan=plan(envelope.controls, self._settings.lives, has_question=known is not None),
+            plan=self._plan(envelope.controls, has_question=known is not None),
             send=lambda: _send_upstream(caller, upstream),
             request_id=caller.http["askonce.request_id"],
         )

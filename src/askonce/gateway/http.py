@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, MutableMapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from askonce.errors import AskOnceError, RequestError
@@ -82,8 +83,8 @@ def _dropped(
     headers: Headers, always: frozenset[bytes], without: Iterable[bytes]
 ) -> frozenset[bytes]:
     named = header(headers, b"connection").lower()
-    if named in {b"", b"keep-alive", b"close"} and not without:
-        return always
+    if named in _PLAIN:
+        return _with(always, without) if isinstance(without, tuple) else always.union(without)
     return always.union((token.strip() for token in named.split(b",")), without)
 
 
@@ -110,6 +111,14 @@ class PacedReceive:
             ) from None
         self._more = message.get("more_body", False)
         return message
+
+
+_PLAIN = frozenset({b"", b"keep-alive", b"close"})
+
+
+@lru_cache(maxsize=64)
+def _with(always: frozenset[bytes], without: tuple[bytes, ...]) -> frozenset[bytes]:
+    return always.union(without)
 
 
 class BodyStream:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Literal
 
-    from askonce.ports import Clock, Sink
+    from askonce.ports import Clock, Put, Sink
     from askonce.units import Seconds
 
 OVERHEAD = 500
@@ -84,6 +84,11 @@ class MemoryStore:
             return
         self._insert(key, kept)
         self._make_room()
+
+    async def put_many(self, puts: Sequence[Put]) -> None:
+        """See `SupportsPutMany`; worth it since nobody then waits for any of them."""
+        for each in puts:
+            await self.put(each.key, each.value, ttl=each.ttl, tags=each.tags)
 
     async def delete(self, key: bytes) -> bool:
         """See `Store`."""

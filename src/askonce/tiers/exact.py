@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from askonce.canonical.entry import Entry, seal, unseal
 from askonce.events import Evicted
@@ -60,15 +60,14 @@ class ExactTier:
 
     async def keep_many(self, entries: Iterable[Entry]) -> None:
         """Store all or none; only where `takes_many`; raises StoreError."""
-        store, now = self._store, self._clock.now()
-        if isinstance(store, SupportsPutMany):
-            await store.put_many(
-                [
-                    Put(entry.key, seal(entry), Seconds(_end(entry) - now), entry.tags)
-                    for entry in entries
-                    if _end(entry) > now
-                ]
-            )
+        store, now = cast("SupportsPutMany", self._store), self._clock.now()
+        await store.put_many(
+            [
+                Put(entry.key, seal(entry), Seconds(_end(entry) - now), entry.tags)
+                for entry in entries
+                if _end(entry) > now
+            ]
+        )
 
     async def forget(self, key: bytes) -> bool:
         """Remove one entry; returns whether a live one was there; raises StoreError."""

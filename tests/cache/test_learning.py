@@ -207,6 +207,19 @@ async def test_a_failed_audit_says_nothing(fault: Reply, *, stream: bool) -> Non
         assert await school.go(LIKE_CAT) == "semantic"
 
 
+async def test_audits_thin_out_with_their_allowance() -> None:
+    """The less is left of the hour's allowance, the fewer audits, each with its probability."""
+    async with School(audits=12.0, cold_audit=1.0) as school:
+        school.upstream.otherwise = GOOD
+        await school.go(CAT)
+        for number in range(40):
+            await school.go(f"{LIKE_CAT}{' ' * number}")
+        assert 2 <= len(judged(school, "audit")) <= 6
+        told = [one.probability for one in await records(school) if one.source == "audit"]
+        assert told == sorted(told, reverse=True)
+        assert told[-1] < 1
+
+
 async def test_without_an_allowance_there_are_no_audits() -> None:
     """Audits end where their budget ends."""
     async with School(audits=0.0, cold_audit=1.0) as school:

@@ -16,6 +16,7 @@ from askonce.cache.audits import fresh_answer, text_of
 from askonce.errors import EntryUnreadable, StoreError
 from askonce.events import Judged, TrustMoved
 from askonce.ports import Evidence
+from askonce.trust.budget import chance
 from askonce.trust.ledger import Place
 from askonce.trust.names import question_digest
 from askonce.trust.sampling import Allowance
@@ -55,6 +56,9 @@ _JUDGED = 4
 _DEADLINE = Seconds(60.0)
 """For all that one case takes, a judge's own calls included; nobody waits for it."""
 _AT_ONCE = 256
+_DRAW = b"allowance"
+_LEAST_SHARE = 0.02
+"""Of the wanted audits, however little of the allowance is left."""
 FOLLOW_INTERVAL = 0.5
 """Seconds until another worker's evidence counts here."""
 
@@ -191,14 +195,27 @@ class Learning:
         at = next(at for at, one in enumerate(case.near) if one.item.key == served.key)
         hit = self._record(case, at, ("unsure", ""), "hit")
         await steps.attempt("evidence", _DEADLINE, lambda: self._append([hit]))
-        if case.verdict.audit and self._allowance.take(self._parts.clock.monotonic()):
+        share = self._audit_share()
+        if case.verdict.audit and chance(_DRAW, case.request.encode(), b"allowance") < share:
+            self._allowance.settle(1.0)
             async with self._auditing:
-                await steps.attempt("audit", _DEADLINE, lambda: self._audit(case, at))
+                await steps.attempt("audit", _DEADLINE, lambda: self._audit(case, at, share))
 
-    async def _audit(self, case: Case, at: int) -> None:
+    def _audit_share(self) -> float:
+        """Share of the wanted audits that are made: known before the draw, so that none is biased.
+
+        It falls with the allowance, but never to nothing while there is to be one at all.
+        """
+        if not self._effort.audits_per_hour:
+            return 0.0
+        return max(_LEAST_SHARE, self._allowance.share(self._parts.clock.monotonic()))
+
+    async def _audit(self, case: Case, at: int, share: float) -> None:
         fresh = await fresh_answer(case.send, self._effort.max_answer_bytes)
         verdict = await self._judge(case, case.served, fresh)
-        await self._append([self._record(case, at, verdict, "audit")])
+        record = self._record(case, at, verdict, "audit")
+        known = msgspec.structs.replace(record, probability=record.probability * share)
+        await self._append([known])
         if verdict[0] == "different":
             await self._parts.semantic.forget([case.near[at].item.key])
 
@@ -249,7 +266,7 @@ class Learning:
             verdict=agreement,
             how=how,
             source=source,
-            probability=case.verdict.chance if source == "audit" else 1.0,
+            probability=case.verdict.chance if case.mode == "on" else 1.0,
             mode=case.mode,
             look=desk.packed(case.verdict) if agreement != "unsure" else b"",
         )

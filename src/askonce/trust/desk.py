@@ -262,7 +262,8 @@ class TrustDesk:
             return
         namespace = self._namespace(place.namespace)
         namespace.labels += 1
-        label = Label(first.score, said[served] == "different", _SOURCES[first.source])
+        wrong = said[served] == "different"
+        label = Label(first.score, wrong, _SOURCES[first.source], first.probability)
         if self._ledger.learn(place, label):
             namespace.labels = max(namespace.labels, self._manners.enough)
         namespace.open = self._ledger.standing(Place(place.namespace, b"")).open

@@ -13,7 +13,7 @@ from askonce.trust.budget import Budget, Caution, Decision
 from askonce.trust.evidence import Label
 from askonce.trust.ledger import Place
 
-_RUNS = 8
+_RUNS = 5
 
 
 @pytest.mark.slow
@@ -36,8 +36,8 @@ def test_the_budget_is_kept(share: float, errs: float, judge: JudgeError | None)
 @pytest.mark.parametrize("curve", [hopeless, flat])
 def test_where_no_score_is_good_enough_hardly_anything_is_served(curve: Curve) -> None:
     """A curve that stays above the budget opens the cache for next to nothing."""
-    hits = sum(run(fresh(budget=Budget(0.02)), curve, 2500, seed=seed).hits for seed in range(3))
-    assert hits <= 0.02 * 2500 * 3
+    hits = sum(run(fresh(budget=Budget(0.02)), curve, 2500, seed=seed).hits for seed in range(2))
+    assert hits <= 0.02 * 2500 * 2
 
 
 @pytest.mark.slow

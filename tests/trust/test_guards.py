@@ -23,6 +23,8 @@ TRAPS = {
         ("Why was the letter K chosen?", "Why was the letter k chosen?"),
         ("What is (5-2)*8?", "What is 5-(2*8)?"),
         ("When is !ready set?", "When is ready set?"),
+        ("Is it a fish-eating bird?", "Is it a fish eating bird?"),
+        ("Did they re-form the club?", "Did they reform the club?"),
         ("Is 6' tall?", 'Is 6" tall?'),
         ("What rhymes with pans?", "What rhymes with pan?"),
         ("Is level a palindrome?", "Is Level a palindrome?"),

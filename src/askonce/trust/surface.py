@@ -61,6 +61,8 @@ _SYMBOLS = re.compile(
 )
 _SUM = re.compile(r"[+*^=<>]|\d[-/]|[-/]\d")
 """Inside a word with parentheses, it makes a formula."""
+_MOST_PARTED = 20
+_PARTICIPLE = re.compile(r"^\w+-\w+(?:ing|ed)$")
 _HOSTED = re.compile(r"^[^/:\\_]+\.[a-zA-Z]+$")
 """Hosts, addresses of mail and file names, which few readers take by case."""
 _EXACT = re.compile(r"[^\W\d_]{4}\d|=$")
@@ -126,7 +128,16 @@ def rewritten(one: Surface, other: Surface) -> bool:
         return one.text != other.text
     if one.hidden or other.hidden:
         return one.spaced != other.spaced
-    return one.symbols != other.symbols
+    return one.symbols != other.symbols or _unhyphened(one, other) or _unhyphened(other, one)
+
+
+def _unhyphened(one: Surface, other: Surface) -> bool:
+    """Whether a hyphen makes another word: man-eating and man eating, re-sign and resign."""
+    joined = {word.replace("-", "") for word in one.spellings if word[:3] == "re-"}
+    parted = [word.replace("-", " ") for word in one.spellings if _PARTICIPLE.search(word)]
+    return bool(joined & other.spellings.keys()) or any(
+        words in other.spaced.lower() for words in parted[:_MOST_PARTED]
+    )
 
 
 def requoted(one: Surface, other: Surface) -> bool:

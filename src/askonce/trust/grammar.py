@@ -34,6 +34,7 @@ _ROLE = {
     "with": "with", "without": "without", "via": "via", "not": "not",
 }  # fmt: skip
 PREPOSITIONS = frozenset(map(form, _ROLE))
+_GOVERNING = frozenset({"of", "than", "by", "for", "from", "with", "against", "to"})
 _GAP = frozenset({"", "who", "whom", "what", "which"})
 _ASK_PARTY = frozenset({"who", "whom", "what", "which"})
 _BE = frozenset({"is", "are", "am", "was", "were", "be", "been", "being", "get", "got"})
@@ -60,8 +61,8 @@ class Grammar(msgspec.Struct, frozen=True):
     aided: bool
     """A question word with do-support: the question is about the object."""
     whose: bool
-    stranded: bool
-    """An "of" that governs nothing, as in "who is she the mother of"."""
+    stranded: frozenset[str]
+    """Prepositions that govern nothing, as in "who is she the mother of"."""
 
 
 def parse(words: tuple[str, ...], forms: tuple[str, ...]) -> Grammar:
@@ -89,10 +90,11 @@ def _aided(words: tuple[str, ...]) -> bool:
     return any(form(word) == "do" for word in words[place + 1 : place + 4])
 
 
-def _stranded(words: tuple[str, ...]) -> bool:
-    return any(
-        word == "of" and following in _GAP
+def _stranded(words: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(
+        word
         for word, following in zip(words, (*words[1:], ""), strict=False)
+        if word in _GOVERNING and following in _GAP
     )
 
 

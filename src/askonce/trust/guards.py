@@ -156,7 +156,11 @@ def _person(pair: Comparison) -> bool:
     left, right = pair.left.grammar, pair.right.grammar
     if left.subjects & right.objects and left.objects & right.subjects:
         return True
-    if left.persons == right.owners != left.owners == right.persons:
+    crossed = left.persons == right.owners and left.owners == right.persons
+    if crossed and left.persons and left.owners and left.persons != left.owners:
+        return True
+    things, others = _pointers(pair.left.words), _pointers(pair.right.words)
+    if things - others and others - things:
         return True
     third = {"m", "f"}
     if (left.persons | left.owners) & third != (right.persons | right.owners) & third:
@@ -164,6 +168,13 @@ def _person(pair: Comparison) -> bool:
     if left.owners and right.owners and not left.owners & right.owners:
         return left.persons == right.persons or "3" in left.owners | right.owners
     return False
+
+
+_POINTER = {"it": "it", "they": "them", "them": "them"}
+
+
+def _pointers(words: tuple[str, ...]) -> Counter[str]:
+    return Counter(_POINTER[word] for word in words if word in _POINTER)
 
 
 def _question(pair: Comparison) -> bool:

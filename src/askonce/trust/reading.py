@@ -85,8 +85,11 @@ def analyse(text: str) -> Reading:
     )
 
 
+_ARTICLES = frozenset("ai0123456789")
+
+
 def _kept(resolved: list[Token]) -> list[Token]:
-    lettered = any(len(token.text) == 1 and token.text not in "ai" for token in resolved)
+    lettered = any(len(token.text) == 1 and token.text not in _ARTICLES for token in resolved)
     following = [token.text for token in resolved[1:]] + [""]
     return [
         token
@@ -99,7 +102,7 @@ def _kept(resolved: list[Token]) -> list[Token]:
 
 def _frames(after: str) -> bool:
     """Whether an "a" before this word is a letter, as in "is a bigger than b", not an article."""
-    return after in SOFT or not after.isalpha() or after.endswith("er")
+    return after in SOFT or not after.isalnum() or after.endswith("er")
 
 
 def _form(token: Token) -> str:

@@ -114,10 +114,17 @@ def _owners_traded(pair: Comparison) -> bool:
     left, right = pair.left.grammar, pair.right.grammar
     if left.whose != right.whose:
         return _owned(left) | _owned(right) != frozenset()
-    return bool(
-        (right.stranded and _owned(left) - _owned(right))
-        or (left.stranded and _owned(right) - _owned(left))
-    )
+    return _freed(left, right) or _freed(right, left)
+
+
+def _freed(one: Grammar, other: Grammar) -> bool:
+    """Whether a word leaves a preposition that stands without it in the other text."""
+    for word, role in one.roles.items():
+        governing = "of" if role == "'s" else role
+        free = governing in other.stranded - one.stranded
+        if free and other.roles.get(word, "") not in {governing, "'s"}:
+            return True
+    return False
 
 
 def _owned(grammar: Grammar) -> frozenset[str]:

@@ -35,7 +35,7 @@ _ABOUT = re.compile(
     | (?:\d+|{_SEVERAL})[ ]words | repeat[ ]after
     | (?:how[ ]many|number[ ]of|count)(?:[ ]\w+){{0,3}}[ ]
       (?:letters|characters|words|spaces|lines|sentences|symbols|digits|tokens|commas)
-    | (?:better|correct|right|wrong)[ ]to[ ](?:say|write)
+    | the[ ]letters?[ ][a-z] | (?:better|correct|right|wrong)[ ]to[ ](?:say|write)
     | (?:does|is|in|of|reverse|count)[ ](?:the|this|that|my|following)[ ]
       (?:text|string|phrase|sentence|paragraph|passage|json)
     )\b | ^define\b""",
@@ -56,7 +56,13 @@ _TASK = re.compile(
 _QUOTED = re.compile(
     r"\"([^\"]{1,200})\"|“([^”]{1,200})”|«([^»]{1,200})»|(?<!\w)['\u2018]([^'\n]{1,200})['\u2019](?!\w)"
 )
-_SYMBOLS = re.compile(r"[{}\[\]<>\\|]|[=+*&]{2,}")
+_SYMBOLS = re.compile(
+    r"[{}\[\]<>\\|]|[=+*&]{2,}|(?<!\w)!(?=\w)|\$[?!#@*]|(?<=\d)['\"\u2032\u2033](?!\w)"
+)
+_SUM = re.compile(r"[+*^=<>]|\d[-/]|[-/]\d")
+"""Inside a word with parentheses, it makes a formula."""
+_MOST_PARTED = 20
+_PARTICIPLE = re.compile(r"^\w+-\w+(?:ing|ed)$")
 _HOSTED = re.compile(r"^[^/:\\_]+\.[a-zA-Z]+$")
 """Hosts, addresses of mail and file names, which few readers take by case."""
 _EXACT = re.compile(r"[^\W\d_]{4}\d|=$")
@@ -65,8 +71,8 @@ _CASELESS = frozenset({"i", "ok", "am", "pm"})
 _ACRONYMS = frozenset({"it", "us", "who", "aids"})
 _UNIT = re.compile(r"^[\d.,]*[^\W\d_]{1,2}$")
 _NAMING = re.compile(
-    r"\b(?:variables?|functions?|method|class|passw\w+|passphrase|user ?names?|commands?|flags?"
-    r"|files?|filename|folder|director\w+|constant|keyword|identifiers?|parameter|argument)\b"
+    r"\b(?:variables?|env|var|functions?|method|class|passw\w+|passphrase|user ?names?|commands?"
+    r"|flags?|files?|filename|folder|director\w+|constant|keyword|identifiers?|parameter|argument)\b"
 )
 
 
@@ -92,7 +98,7 @@ class Surface(msgspec.Struct, frozen=True):
     naming: bool
     """It speaks of identifiers."""
     symbols: tuple[str, ...]
-    """Brackets and doubled operators, in order."""
+    """Brackets and doubled operators, in order, and formulas with parentheses."""
     spellings: dict[str, tuple[Spelling, ...]]
     """For each word in lower case, how it is written each time."""
     style: Style
@@ -110,7 +116,7 @@ def seen(text: str) -> Surface:
         hidden=not text.isascii() and any(_invisible(char) for char in text),
         quoted=frozenset(_quoted(spaced)),
         naming=bool(_NAMING.search(lowered)),
-        symbols=tuple(_SYMBOLS.findall(text)),
+        symbols=(*_SYMBOLS.findall(text), *_formulas(text)),
         spellings=spellings,
         style=_style(text, spellings),
     )
@@ -122,7 +128,16 @@ def rewritten(one: Surface, other: Surface) -> bool:
         return one.text != other.text
     if one.hidden or other.hidden:
         return one.spaced != other.spaced
-    return one.symbols != other.symbols
+    return one.symbols != other.symbols or _unhyphened(one, other) or _unhyphened(other, one)
+
+
+def _unhyphened(one: Surface, other: Surface) -> bool:
+    """Whether a hyphen makes another word: man-eating and man eating, re-sign and resign."""
+    joined = {word.replace("-", "") for word in one.spellings if word[:3] == "re-"}
+    parted = [word.replace("-", " ") for word in one.spellings if _PARTICIPLE.search(word)]
+    return bool(joined & other.spellings.keys()) or any(
+        words in other.spaced.lower() for words in parted[:_MOST_PARTED]
+    )
 
 
 def requoted(one: Surface, other: Surface) -> bool:
@@ -176,6 +191,14 @@ def _shouted(spelling: Spelling, surface: Surface) -> bool:
 
 def _invisible(char: str) -> bool:
     return unicodedata.category(char) in {"Cf", "Co"}
+
+
+def _formulas(text: str) -> list[str]:
+    return [
+        chunk.strip(".,;:?!")
+        for chunk in text.split()
+        if ("(" in chunk or ")" in chunk) and _SUM.search(chunk)
+    ]
 
 
 def _quoted(text: str) -> list[str]:

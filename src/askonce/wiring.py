@@ -259,7 +259,7 @@ def _desk(config: Config, dim: int, names: Namespaces, secret: bytes) -> TrustDe
             caution=Caution(audit=config.trust.audit, forced=config.trust.forced),
             judge=RULES_ERROR,
         ),
-        manners=Manners(floor=Cosine(config.semantic.floor)),
+        manners=Manners(floor=Cosine(config.semantic.floor), life=Seconds(config.semantic.ttl)),
         seed=blake2b(secret, digest_size=32, person=b"askonce trust").digest(),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Any
 
-from tests.cache.stage import Stage
+from tests.cache.stage import LIVES, Stage
 
 from askonce.cache.learning import Effort, Learning, Parts
 from askonce.judges.rules import RulesJudge
@@ -91,7 +91,7 @@ class School(Stage):
             shipped(),
             DIM,
             policy=Policy(budget=Budget(budget), caution=Caution(audit=audit, forced=forced)),
-            manners=Manners(floor=Cosine(0.97), cold_audit=cold_audit),
+            manners=Manners(floor=Cosine(0.97), cold_audit=cold_audit, life=LIVES.semantic),
             seed=b"seed",
         )
 
@@ -121,6 +121,7 @@ class School(Stage):
 
     async def go(self, text: str, **wishes: Any) -> str:
         """Ask, and let what is learned be learned; returns how it was answered."""
+        self.clock.advance(0.01)
         got = await self.get(text, **wishes)
         await self.settled()
         return got.how

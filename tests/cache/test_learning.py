@@ -36,6 +36,7 @@ async def attend(school: School, questions: Sequence[str], version: str = "2024"
     """Ask them all; `right`, `wrong` or `engine` for each."""
     told = []
     for text in questions:
+        school.clock.advance(0.01)
         got = await school.get(text)
         await school.settled()
         right = "right" if got.text == said(text, version) else "wrong"

@@ -135,6 +135,7 @@ class Learning:
         """Let the desk decide about what was found."""
         place = self.place(ask.scope, partition)
         desk = self._parts.desk
+        finding.near = desk.current(place, finding.near)
         verdict = desk.judge(place, finding.text, finding.read, finding.near, id_of(ask))
         finding.weighed(verdict)
 

@@ -26,7 +26,7 @@ from askonce.trust.looks import Seen, pack, unpack
 from askonce.trust.names import question_digest
 from askonce.trust.reading import analyse
 from askonce.trust.verifier import Learner, Look, Text, score, see
-from askonce.units import Cosine
+from askonce.units import Cosine, Seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -61,6 +61,8 @@ class Manners(msgspec.Struct, frozen=True, kw_only=True):
     """Share of the static rule's hits that are audited."""
     namespaces: int = 64
     """Most of them with a verifier of their own; the longest unused forget what they learned."""
+    life: Seconds = Seconds(86400.0)
+    """Of an entry, as configured: how old it is shows by when it ends."""
     remembered: int = 4000
     """Labelled pairs that each verifier learns from, 1 KiB each."""
 
@@ -99,7 +101,7 @@ class Lesson(NamedTuple):
 class _Namespace:
     """What one namespace has beside its ledger."""
 
-    __slots__ = ("labels", "learner", "mistaken", "open")
+    __slots__ = ("labels", "learner", "mistaken", "open", "since")
 
     def __init__(self, learner: Learner) -> None:
         self.learner = learner
@@ -108,6 +110,8 @@ class _Namespace:
         """The static rule was shown to be wrong."""
         self.open = False
         """Evidence has opened a level."""
+        self.since = 0.0
+        """When the last drift was noticed."""
 
 
 class TrustDesk:
@@ -170,6 +174,14 @@ class TrustDesk:
             lesson.learner.learn(lesson.look, lesson.same, lesson.weight)
             if lesson.learner.due:
                 lesson.learner.refit()
+
+    def current(self, place: Place, near: Sequence[Neighbour]) -> Sequence[Neighbour]:
+        """Those that were stored since the last drift: older answers have gone out of date."""
+        known = self._namespaces.get(place.namespace)
+        if known is None or not known.since:
+            return near
+        ends = known.since + self._manners.life
+        return [each for each in near if each.item.expires_at >= ends]
 
     def cold(self, place: Place) -> bool:
         """Whether the static rule decides here."""
@@ -265,6 +277,7 @@ class TrustDesk:
         wrong = said[served] == "different"
         label = Label(first.score, wrong, _SOURCES[first.source], first.probability)
         if self._ledger.learn(place, label):
+            namespace.since = first.at
             namespace.labels = max(namespace.labels, self._manners.enough)
         namespace.open = self._ledger.standing(Place(place.namespace, b"")).open
 

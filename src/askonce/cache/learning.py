@@ -55,7 +55,7 @@ _JUDGED = 4
 """Candidates whose answers are compared with a fresh one."""
 _DEADLINE = Seconds(60.0)
 """For all that one case takes, a judge's own calls included; nobody waits for it."""
-_AT_ONCE = 256
+_AT_ONCE = 64
 _DRAW = b"allowance"
 _LEAST_SHARE = 0.02
 """Of the wanted audits, however little of the allowance is left."""

@@ -69,11 +69,6 @@ class ExactTier:
             ]
         )
 
-    async def forget(self, key: bytes) -> bool:
-        """Remove one entry; returns whether a live one was there; raises StoreError."""
-        self._hot.discard(key)
-        return await self._store.delete(key)
-
     def cool(self) -> None:
         """Drop every hot copy, because entries were taken from the store."""
         self._hot.clear()

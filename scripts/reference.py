@@ -27,9 +27,9 @@ CONFIG_HEAD = """# Configuration
 
 Defaults < TOML file < environment < flags. A key's variable is `ASKONCE_` with section and key in
 capitals, joined by two underscores: `exact.ttl` is `ASKONCE_EXACT__TTL`. Lists are separated by
-commas there, and tables are JSON. An upstream has its place in between: `ASKONCE_UPSTREAM__0__URL`. For a single
-upstream there are `ASKONCE_UPSTREAM_URL`, which stands in for all upstreams of the file, and
-`ASKONCE_UPSTREAM_API_KEY`.
+commas there, and tables are JSON. An upstream has its place in between:
+`ASKONCE_UPSTREAM__0__URL`. For a single upstream there are `ASKONCE_UPSTREAM_URL`, which stands in
+for all upstreams of the file, and `ASKONCE_UPSTREAM_API_KEY`.
 
 Times are in seconds, sizes in bytes.
 """

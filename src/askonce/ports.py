@@ -319,7 +319,7 @@ class Judge(Protocol):
 
 
 EvidenceSource = Literal["miss", "audit", "shadow", "operator", "caller", "hit"]
-"""Where a label comes from: who asked the engine, or who said so; a `hit` has none yet."""
+"""Who asked the engine, or who said so; a `hit` has no label yet."""
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
@@ -340,7 +340,6 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """What the verifier saw: at most 64 little-endian float16."""
     verdict: Agreement
     how: str = ""
-    """Which judge's rule decided."""
     source: EvidenceSource
     probability: float = 1.0
     """With which this one was drawn, in (0, 1]; its weight is the inverse."""

@@ -35,6 +35,7 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     monkeypatch.setenv("ASKONCE_SEMANTIC__ENABLED", "false")
+    monkeypatch.setenv("ASKONCE_TRUST__ENABLED", "true")
     asyncio.run(filled())
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 from tests.cache.school import clerk, faq, said
-from tests.gateway.house import AUTH, body_of, marks, open_house
+from tests.gateway.house import AUTH, body_of, marks
+from tests.gateway.house import open_house as open_any_house
 
 from askonce.config import EngineConfig, NamespaceConfig
 from askonce.testing.answers import Chat
@@ -18,6 +19,8 @@ from askonce.trust.ledger import Place
 from askonce.upstreams.embedded import EmbeddedEngine, embedded_command
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from tests.gateway.house import House
@@ -26,6 +29,14 @@ if TYPE_CHECKING:
     from askonce.testing.caller import Answer
 
 pytestmark = pytest.mark.anyio
+
+
+def open_house(
+    home: Path, *engines: FakeEngine, trust: Mapping[str, Any] | None = None, **more: Any
+) -> AbstractAsyncContextManager[House]:
+    """A house where evidence decides."""
+    return open_any_house(home, *engines, trust={"enabled": True, **(trust or {})}, **more)
+
 
 FIRST = "What is the capital of France?"
 AGAIN = "what is the capital of France?"

@@ -201,6 +201,7 @@ def _semantic_tier(config: Config, parts: Parts, sink: Sink) -> SemanticTier | N
         floor=Cosine(config.semantic.floor),
         neighbours=config.semantic.neighbours,
         budget=Seconds(config.semantic.deadline),
+        tokens=config.trust.enabled,
     )
 
 

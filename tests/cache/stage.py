@@ -138,6 +138,7 @@ class Stage:
             floor=Cosine(floor),
             neighbours=8,
             budget=Seconds(1.0),
+            tokens=True,
         )
         limits = Limits(Seconds(deadline), Seconds(deadline), Seconds(deadline), max_entry_bytes)
         steps = Steps(BreakerConfig(failures=failures), clock=self.clock, sink=self.sink)

@@ -11,6 +11,7 @@ import pytest
 from askonce.errors import EmbedderBusy, TextTooLong
 from askonce.events import GuardVetoed
 from askonce.ports import IndexedText, Neighbour, ReadText
+from askonce.testing.embedders import TokenEmbedder
 from askonce.testing.sink import RecordingSink
 from askonce.tiers.semantic import SemanticTier
 from askonce.units import Cosine, Seconds, UnixTime
@@ -167,3 +168,20 @@ async def test_questions_are_forgotten_by_key() -> None:
     index = ListIndex()
     await tier_over(index).forget([b"a", b"b"])
     assert index.deleted == [b"a", b"b"]
+
+
+async def test_token_vectors_are_kept_where_a_verifier_wants_them() -> None:
+    """They go into the index with the question, and nowhere else cost a byte."""
+    for tokens in (False, True):
+        index = ListIndex()
+        tier = SemanticTier(
+            TokenEmbedder(),
+            index,
+            sink=RecordingSink(),
+            floor=Cosine(0.9),
+            neighbours=5,
+            budget=Seconds(1.0),
+            tokens=tokens,
+        )
+        await tier.keep(PARTITION, IndexedText(b"k" * 32, "A question", UnixTime(9e9)), None)
+        assert [bool(item.tokens) for _, item, _ in index.added] == [tokens]

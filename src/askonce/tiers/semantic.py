@@ -73,10 +73,12 @@ class SemanticTier:
         floor: Cosine,
         neighbours: int,
         budget: Seconds,
+        tokens: bool = False,
     ) -> None:
         """Build over an embedder and an index bound to it.
 
         budget: a text that would take longer than this is not embedded on the request path.
+        tokens: keep token vectors, 384 bytes each, with the questions; a verifier needs them.
         """
         self._embedder = embedder
         self._index = index
@@ -84,6 +86,7 @@ class SemanticTier:
         self._floor = floor
         self._neighbours = neighbours
         self._budget = budget
+        self._tokens = tokens
 
     async def find(self, partition: bytes, text: str) -> Finding:
         """Candidates for this question; raises EmbedderError, VectorIndexError."""
@@ -105,6 +108,6 @@ class SemanticTier:
     async def _read(self, text: str) -> ReadText:
         if self._embedder.expected_time(text) > self._budget:
             raise EmbedderBusy("the embedder would take longer than the deadline")
-        if isinstance(self._embedder, SupportsTokens):
+        if self._tokens and isinstance(self._embedder, SupportsTokens):
             return await self._embedder.read(text)
         return ReadText(await self._embedder.embed(text), b"")

@@ -14,6 +14,7 @@ from askonce.ports import IndexedText, Neighbour, ReadText
 from askonce.testing.embedders import TokenEmbedder
 from askonce.testing.sink import RecordingSink
 from askonce.tiers.semantic import SemanticTier
+from askonce.trust.desk import Verdict
 from askonce.units import Cosine, Seconds, UnixTime
 
 if TYPE_CHECKING:
@@ -185,3 +186,14 @@ async def test_token_vectors_are_kept_where_a_verifier_wants_them() -> None:
         )
         await tier.keep(PARTITION, IndexedText(b"k" * 32, "A question", UnixTime(9e9)), None)
         assert [bool(item.tokens) for _, item, _ in index.added] == [tokens]
+
+
+async def test_a_verdict_decides_instead_of_the_floor() -> None:
+    """What evidence says is served in its order, and the guards that spoke are told."""
+    sink = RecordingSink()
+    index = ListIndex(near(0.5, "What is a cat?", b"a"), near(0.4, "What is a dog?", b"b"))
+    finding = await tier_over(index, sink=sink).find(PARTITION, "Tell me what a dog is")
+    finding.weighed(Verdict(order=(1, 0), vetoes=("content",)))
+    assert [neighbour.item.key for neighbour in finding.passed()] == [b"b", b"a"]
+    assert finding.detail == "veto_content"
+    assert [event.guard for event in sink.of(GuardVetoed)] == ["content"]

@@ -215,3 +215,9 @@ def test_takes_json_that_nests_in_strings() -> None:
     one = json.dumps({"a": json.dumps({"b": 1, "c": 2})})
     other = json.dumps({"a": json.dumps({"c": 2.0, "b": 1})})
     assert compare(one, other) == Verdict("same", "json")
+
+
+def test_words_that_change_places_around_a_relation_leave_doubt() -> None:
+    """The same words in another order around a word that orders them are not surely the same."""
+    verdict = compare("red blue no", "blue red no")
+    assert (verdict.agreement, verdict.how) == ("unsure", "order")

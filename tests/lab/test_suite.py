@@ -194,6 +194,12 @@ async def test_readings_are_kept_between_runs(tmp_path: Path) -> None:
         assert np.array_equal(read.vector, again[text].vector)
 
 
+async def test_an_embedder_without_token_vectors_will_do() -> None:
+    """The verifier goes by the words alone."""
+    found = await Readings(BareEmbedder(), None, print).read("tiny", ["How are you?"])
+    assert not len(found["How are you?"].tokens.ids)
+
+
 def test_recall_is_read_where_precision_still_holds() -> None:
     """The deepest threshold that is precise enough counts, and equal scores stand together."""
     scores = np.array([0.9, 0.8, 0.7, 0.6])

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from askonce.lab.verdicts import StreamResult
+    from askonce.lab.verdicts import PairRecall, StreamResult
 
 NO_PLOTS = "No plots: matplotlib is not installed (the extra `lab` brings it)."
 
@@ -40,6 +40,8 @@ def render(report: SuiteReport) -> str:
     parts = [head, *(_stream(each) for each in report.streams)]
     if report.traps:
         parts.append(_traps(report.traps))
+    if report.recalls:
+        parts.append(_recalls(report.recalls))
     parts.append(_verdicts(verdicts(report)))
     return "\n\n".join(parts)
 
@@ -59,20 +61,34 @@ def _stream(stream: StreamResult) -> str:
 
 
 def _traps(rows: Sequence[TrapRow]) -> str:
-    heads = ["set", "rule, cold", "kind", "different served %", "n", "same served %", "n"]
+    heads = ["set", "rule, cold", "different served %", "n", "same served %", "n", "kind"]
     body = [
         [
             row.name,
             row.rule,
-            row.kind or "(together)",
-            _percent(row.different),
-            str(row.different[1]),
-            _percent(row.same),
-            str(row.same[1]),
+            *(_percent(row.different), str(row.different[1])),
+            *(_percent(row.same), str(row.same[1])),
+            f" {row.kind or '(together)'}",
         ]
         for row in rows
     ]
-    return "Pairs, cold\n" + aligned([heads, *body], left=3)
+    return "Pairs, cold\n" + aligned([heads, *body])
+
+
+def _recalls(rows: Sequence[PairRecall]) -> str:
+    heads = ["set", "pairs", "cosine", "askonce", "cosine, 2nd half", "askonce, 2nd half"]
+    body = [
+        [
+            row.name,
+            str(row.pairs),
+            *(f"{100 * row.cosine:.1f}", f"{100 * row.askonce:.1f}"),
+            *(f"{100 * row.later_cosine:.1f}", f"{100 * row.later_askonce:.1f}"),
+        ]
+        for row in rows
+    ]
+    return "Judged pairs, learned as they come: recall % at 90 % precision\n" + aligned(
+        [heads, *body]
+    )
 
 
 def _percent(counted: tuple[int, int]) -> str:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 PRECISION = 0.9
 _LIKELY = (0.5, 0.8)
-_LOW_FLOOR = 0.85
+_FLOORS = (0.85, 0.97)
 _CANDIDATES = 5
 _LONGEST = 20
 """Words of a text that is timed."""
@@ -88,14 +88,14 @@ def look_at(pair: PairRead, learner: Learner) -> Look:
 
 
 def cold(name: str, pairs: Sequence[PairRead], floor: float) -> list[TrapRow]:
-    """What is served with no evidence: the static rule at two floors, the prior at two odds."""
+    """What is served with no evidence: the static rule at some floors, the prior at two odds."""
     learner = Learner(shipped(), len(pairs[0].one.vector)) if pairs else None
     chances = [
         float(probability(look_at(pair, learner).logits.max())) if learner else 0.0
         for pair in pairs
     ]
     rows = []
-    for at in (floor, _LOW_FLOOR):
+    for at in dict.fromkeys((floor, *_FLOORS)):
         passed = [_static(pair, at) for pair in pairs]
         rows += tally(name, f"floor {at:g} and guards", pairs, passed)
     for least in _LIKELY:
@@ -114,7 +114,8 @@ def _static(pair: PairRead, floor: float) -> bool:
 def tally(name: str, rule: str, pairs: Sequence[PairRead], passed: Sequence[bool]) -> list[TrapRow]:
     """Served and all, by kind; the kind "" is all together."""
     rows = []
-    for kind in ["", *sorted({pair.kind for pair in pairs})]:
+    kinds = sorted({pair.kind for pair in pairs})
+    for kind in ["", *(kinds if len(kinds) > 1 else ())]:
         counts = {True: [0, 0], False: [0, 0]}
         for pair, served in zip(pairs, passed, strict=True):
             if kind in {"", pair.kind}:
@@ -136,8 +137,16 @@ def learning(name: str, pairs: Sequence[PairRead]) -> PairRecall:
         if learner.due:
             learner.refit()
     same = np.array([pair.same for pair in pairs], dtype=np.bool_)
-    cosines = np.array([pair.cosine for pair in pairs])
-    return PairRecall(name, len(pairs), recall_at(cosines, same), recall_at(np.array(scores), same))
+    cosines, learned = np.array([pair.cosine for pair in pairs]), np.array(scores)
+    half = len(pairs) // 2
+    return PairRecall(
+        name=name,
+        pairs=len(pairs),
+        cosine=recall_at(cosines, same),
+        askonce=recall_at(learned, same),
+        later_cosine=recall_at(cosines[half:], same[half:]),
+        later_askonce=recall_at(learned[half:], same[half:]),
+    )
 
 
 def recall_at(

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 FAQ = ("banking",)
 LOOK_ALIKE = ("t2s_",)
+DUPLICATES = ("qqp",)
 """How the names of such sets begin."""
 TRAPS = {
     "fow_conv": (0.0, 0.80),
@@ -66,6 +67,9 @@ class PairRecall(msgspec.Struct, frozen=True):
     cosine: float
     """Recall at 90 % precision."""
     askonce: float
+    later_cosine: float = 0.0
+    """Over the second half alone."""
+    later_askonce: float = 0.0
 
 
 class Timing(msgspec.Struct, frozen=True):
@@ -105,7 +109,7 @@ def verdicts(report: SuiteReport) -> list[Verdict]:
         found += _look_alike(stream) if stream.name.startswith(LOOK_ALIKE) else []
         found += _side_by_side(stream)
     found += [each for row in report.traps if row.kind == "" for each in _trap(row)]
-    found += [_recall(each) for each in report.recalls]
+    found += [_recall(each) for each in report.recalls if each.name.startswith(DUPLICATES)]
     if report.timing is not None:
         found.append(_timing(report.timing))
     return found

@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from askonce.errors import MissingExtra
-from askonce.lab.compare import plot
+from askonce.lab.compare import FLOORS, plot
 from askonce.lab.compare import render as render_stream
 from askonce.lab.table import aligned
 from askonce.lab.verdicts import SuiteReport, TrapRow, Verdict, best_static, share, verdicts
@@ -48,7 +48,8 @@ def render(report: SuiteReport) -> str:
 
 def _stream(stream: StreamResult) -> str:
     name = f"{stream.name}: {stream.asked} questions an order; late: the last 2,000"
-    parts = [render_stream(name, stream.outcomes)]
+    shown = [one for one in stream.outcomes if one.rule != "static" or one.setting in FLOORS]
+    parts = [render_stream(name, shown)]
     settings = [one.setting for one in stream.outcomes if one.rule == "askonce"]
     best = [f"{100 * best_static(stream.outcomes, each, per='hit'):.1f}" for each in settings]
     held = ", ".join(f"{100 * each:g} %" for each in settings)

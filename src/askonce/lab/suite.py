@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from askonce.ports import Embedder
     from askonce.trust.verifier import Text
 
+STATICS = tuple(sorted({*FLOORS, *(round(0.9 + 0.0025 * step, 4) for step in range(40))}))
+"""Thresholds among which the best in hindsight is sought."""
 LATE = 2000
 """Questions at the end of each order that show where the hits are going."""
 ERR = 0.05
@@ -162,7 +164,7 @@ def measure(questions: Questions, options: SuiteOptions, progress: Progress) -> 
 
 
 def _jobs(questions: Questions, options: SuiteOptions) -> list[Job]:
-    jobs = [Job("static", floor, _static(floor)) for floor in FLOORS]
+    jobs = [Job("static", floor, _static(floor)) for floor in STATICS]
     for share in options.budgets:
         policy = Policy(budget=Budget(share))
         jobs += [

@@ -117,6 +117,22 @@ def test_a_floor_that_no_similarity_has_is_refused(
     assert f"invalid similarity value: '{floor}'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("flag", ["--orders=0", "--orders=x", "--budget=0", "--budget=0.6"])
+def test_a_suite_without_orders_or_budget_is_refused(
+    capsys: pytest.CaptureFixture[str], flag: str
+) -> None:
+    """At least one order, and a budget above 0 and at most a half."""
+    with pytest.raises(SystemExit, match="2"):
+        main(["evaluate", "--suite", ".", flag])
+    assert "invalid" in capsys.readouterr().err
+
+
+def test_evaluate_wants_something_to_evaluate(capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither sets nor a suite: a plain word."""
+    assert main(["evaluate"]) == 2
+    assert "--suite" in capsys.readouterr().err
+
+
 def test_what_tells_two_requests_apart_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     """Two files that differ give two keys, the differing fields and exit code 1."""
     other = {**QUESTION, "messages": [{"role": "user", "content": "ho"}], "seed": 1}
@@ -256,3 +272,18 @@ def test_evaluate_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["evaluate", "small.pairs.jsonl", "--json", "report.json"]) == 0
     report = json.loads(Path("report.json").read_text())
     assert [each["name"] for each in report["sets"]] == ["small"]
+
+
+@pytest.mark.slow
+def test_evaluate_replays_a_suite(capsys: pytest.CaptureFixture[str]) -> None:
+    """The shipped model, one tiny stream: table, page and JSON."""
+    texts = (("How old is he?", 1), ("What is his age?", 1), ("Hi", 2), ("Bye", 3))
+    rows = [{"text": text, "group": group} for text, group in texts]
+    Path("tiny.group.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    flags = ["--orders", "1", "--budget", "0.05", "--out", "out", "--json", "report.json"]
+    assert main(["evaluate", "--suite", ".", *flags]) == 0
+    out, err = capsys.readouterr()
+    assert "PASS  budget 5 %" in out
+    assert "written to out" in err
+    assert Path("out/suite.html").exists()
+    assert json.loads(Path("report.json").read_text())["orders"] == 1

@@ -11,19 +11,23 @@ import msgspec
 
 from askonce.cli.entries import NoSink
 from askonce.clock import SystemClock
-from askonce.errors import MissingExtra
-
-if TYPE_CHECKING:
-    from askonce.lab.evaluate import Report
+from askonce.errors import ConfigError, MissingExtra
 
 if TYPE_CHECKING:
     import argparse
 
     from askonce.config import Config
+    from askonce.embedders.onnx import OnnxEmbedder
+    from askonce.lab.evaluate import Report
+    from askonce.lab.verdicts import SuiteReport
 
 
 def evaluate(config: Config, arguments: argparse.Namespace) -> int:
     """Print the report; returns the exit code."""
+    if arguments.suite:
+        return _suite(config, arguments)
+    if not arguments.paths:
+        raise ConfigError("name sets or folders to evaluate, or a folder with --suite")
     try:
         from askonce.lab.table import render
     except ImportError as absent:
@@ -35,19 +39,58 @@ def evaluate(config: Config, arguments: argparse.Namespace) -> int:
     return 0
 
 
-async def _measured(config: Config, arguments: argparse.Namespace) -> Report:
+def _suite(config: Config, arguments: argparse.Namespace) -> int:
+    try:
+        from askonce.lab import pages
+    except ImportError as absent:
+        raise MissingExtra(absent.name or "numpy", "semantic") from None
+    report = asyncio.run(_replayed(config, arguments))
+    print(pages.render(report))
+    if arguments.out:
+        _show(pages.write(report, arguments.out))
+    if arguments.json:
+        arguments.json.write_bytes(msgspec.json.encode(report))
+    return 0
+
+
+async def _replayed(config: Config, arguments: argparse.Namespace) -> SuiteReport:
+    from askonce.lab import suite
+    from askonce.lab.compare import SHARES
+
+    options = suite.SuiteOptions(
+        orders=arguments.orders,
+        limit=10_000 if arguments.limit is None else arguments.limit,
+        budgets=tuple(arguments.budget or SHARES),
+        names=tuple(arguments.sets),
+        neighbours=config.semantic.neighbours,
+        floor=config.semantic.floor,
+        cache=arguments.cache,
+    )
+    embedder = await _opened(config)
+    try:
+        return await suite.run(arguments.suite, embedder, options, _show)
+    finally:
+        await embedder.close()
+
+
+async def _opened(config: Config) -> OnnxEmbedder:
     from askonce.embedders.onnx import OnnxEmbedder
+
+    return await OnnxEmbedder.open(
+        config.semantic, data_dir=Path(config.server.data_dir), clock=SystemClock(), sink=NoSink()
+    )
+
+
+async def _measured(config: Config, arguments: argparse.Namespace) -> Report:
     from askonce.lab import evaluate as lab
 
     options = lab.Options(
         floors=tuple(arguments.floor or (0.85, config.semantic.floor)),
         neighbours=config.semantic.neighbours,
-        limit=arguments.limit,
+        limit=3000 if arguments.limit is None else arguments.limit,
         cache=arguments.cache,
     )
-    embedder = await OnnxEmbedder.open(
-        config.semantic, data_dir=Path(config.server.data_dir), clock=SystemClock(), sink=NoSink()
-    )
+    embedder = await _opened(config)
     try:
         return await lab.evaluate(arguments.paths, embedder, options, progress=_show)
     finally:

@@ -85,7 +85,7 @@ def _audit(parser: argparse.ArgumentParser) -> None:
 
 
 def _evaluate(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="sets, or folders")
+    parser.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="sets, or folders")
     parser.add_argument(
         "--floor",
         action="append",
@@ -94,10 +94,59 @@ def _evaluate(parser: argparse.ArgumentParser) -> None:
         help="similarity floor from 0 to 1; repeatable",
     )
     parser.add_argument(
-        "--limit", type=int, default=3000, metavar="N", help="rows of each set; 0 takes all"
+        "--limit",
+        type=int,
+        metavar="N",
+        help="rows of each set (default 3000, with --suite 10000); 0 takes all",
     )
     parser.add_argument("--cache", type=Path, metavar="DIR", help="keeps embeddings between runs")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON, too")
+    _suite(parser.add_argument_group("all promises, measured in one run"))
+
+
+def _suite(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--suite",
+        type=Path,
+        metavar="DIR",
+        help="replay the sets in this folder under budgets, next to other rules",
+    )
+    group.add_argument(
+        "--orders",
+        type=_count,
+        default=5,
+        metavar="N",
+        help="random orders of each set (default 5)",
+    )
+    group.add_argument(
+        "--budget",
+        action="append",
+        type=_share,
+        metavar="B",
+        help="share of the hits that may be wrong, as 0.01; repeatable",
+    )
+    group.add_argument("--sets", nargs="+", default=(), metavar="NAME", help="only these sets")
+    group.add_argument("--out", type=Path, metavar="FOLDER", help="where plots and page go")
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise ValueError
+    return value
+
+
+_count.__name__ = "count"
+
+
+def _share(text: str) -> float:
+    value = float(text)
+    if not 0 < value <= 0.5:
+        raise ValueError
+    return value
+
+
+_share.__name__ = "share"
 
 
 def _floor(text: str) -> float:

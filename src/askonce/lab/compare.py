@@ -24,7 +24,7 @@ SHARES = (0.005, 0.01, 0.02, 0.05)
 
 _HEADER = ("rule", "setting", "hits %", "least", "most", "late", "wrong %", "/1000", "over")
 _LATE = 0.2
-_RULES = {"static": "o", "per-entry": "s", "cosine": "^", "verifier": "D"}
+_RULES = {"static": "o", "per-entry": "s", "cosine": "^", "verifier": "D", "askonce": "D"}
 
 
 class Material(msgspec.Struct, frozen=True):
@@ -151,6 +151,8 @@ def plot(name: str, outcomes: Sequence[Outcome], path: Path) -> None:
     axes = figure.subplots()
     for rule, marker in _RULES.items():
         chosen = [outcome.total for outcome in outcomes if outcome.rule == rule]
+        if not chosen:
+            continue
         axes.plot(
             [100 * total.wrong_share for total in chosen],
             [100 * total.hit_share for total in chosen],

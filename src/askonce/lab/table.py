@@ -36,7 +36,7 @@ def _streams(reports: Sequence[SetReport], floors: Sequence[float]) -> str:
     return (
         "Streams: hits % / wrong % of the hits (wrong per 1,000 questions).\n"
         "askonce: floor and guards; static: the bare threshold, both storing what they miss; "
-        "all: static, storing every question.\n" + _table([heads, *rows])
+        "all: static, storing every question.\n" + aligned([heads, *rows])
     )
 
 
@@ -52,7 +52,7 @@ def _pairs(reports: Sequence[SetReport], floors: Sequence[float]) -> str:
     rows = [row for each in reports for row in _pair_rows(each)]
     return (
         "Pairs: % served. Where right is no, every one served is wrong.\n"
-        "static keys on the last message alone.\n" + _table([heads, *rows])
+        "static keys on the last message alone.\n" + aligned([heads, *rows])
     )
 
 
@@ -86,12 +86,13 @@ def _percent(share: float) -> str:
     return f"{100 * share:.1f}"
 
 
-def _table(rows: Sequence[Sequence[str]]) -> str:
+def aligned(rows: Sequence[Sequence[str]], *, left: int = 2) -> str:
+    """Columns side by side, the first `left` of them flush left."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = []
     for row in rows:
         cells = [
-            cell.ljust(width) if column < 2 else cell.rjust(width)
+            cell.ljust(width) if column < left else cell.rjust(width)
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         lines.append("  ".join(cells).rstrip())

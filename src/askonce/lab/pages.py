@@ -1,0 +1,140 @@
+"""The suite's report: plain text, plots, and one HTML page that needs no other file."""
+
+from __future__ import annotations
+
+import base64
+from html import escape
+from typing import TYPE_CHECKING
+
+from askonce.errors import MissingExtra
+from askonce.lab.compare import FLOORS, plot
+from askonce.lab.compare import render as render_stream
+from askonce.lab.table import aligned
+from askonce.lab.verdicts import SuiteReport, TrapRow, Verdict, best_static, share, verdicts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from askonce.lab.verdicts import PairRecall, StreamResult
+
+NO_PLOTS = "No plots: matplotlib is not installed (the extra `lab` brings it)."
+
+_PAGE = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>AskOnce: the suite</title>
+<style>body{{font:15px/1.5 sans-serif;max-width:75em;margin:2em auto;padding:0 1em}}
+pre{{overflow-x:auto;background:#f4f4f4;padding:1em}}img{{max-width:100%}}
+td,th{{padding:.2em .8em;text-align:left}}.PASS{{color:#0a662c}}.MISS{{color:#a11}}</style>
+<h1>AskOnce: the suite</h1>
+<table><tr><th></th><th>promise</th><th>set</th><th>measured</th></tr>
+{verdicts}</table>
+{plots}
+<pre>{text}</pre>
+</html>
+"""
+
+
+def render(report: SuiteReport) -> str:
+    """Every table as plain text, the promises last."""
+    head = f"embedder {report.embedder}; {report.orders} random orders a set (seeds 0 and up)"
+    parts = [head, *(_stream(each) for each in report.streams)]
+    if report.traps:
+        parts.append(_traps(report.traps))
+    if report.recalls:
+        parts.append(_recalls(report.recalls))
+    parts.append(_verdicts(verdicts(report)))
+    return "\n\n".join(parts)
+
+
+def _stream(stream: StreamResult) -> str:
+    name = f"{stream.name}: {stream.asked} questions an order; late: the last 2,000"
+    shown = [one for one in stream.outcomes if one.rule != "static" or one.setting in FLOORS]
+    parts = [render_stream(name, shown)]
+    settings = [one.setting for one in stream.outcomes if one.rule == "askonce"]
+    best = [f"{100 * best_static(stream.outcomes, each, per='hit'):.1f}" for each in settings]
+    held = ", ".join(f"{100 * each:g} %" for each in settings)
+    parts.append(f"best static in hindsight within {held}: hits {', '.join(best)} %")
+    if stream.per_request:
+        parts.append(render_stream("budget counted per request", stream.per_request))
+    if stream.erring:
+        parts.append(render_stream("with a judge that errs in 5 %", stream.erring))
+    return "\n".join(parts)
+
+
+def _traps(rows: Sequence[TrapRow]) -> str:
+    heads = ["set", "rule, cold", "different served %", "n", "same served %", "n", "kind"]
+    body = [
+        [
+            row.name,
+            row.rule,
+            *(_percent(row.different), str(row.different[1])),
+            *(_percent(row.same), str(row.same[1])),
+            f" {row.kind or '(together)'}",
+        ]
+        for row in rows
+    ]
+    return "Pairs, cold\n" + aligned([heads, *body])
+
+
+def _recalls(rows: Sequence[PairRecall]) -> str:
+    heads = ["set", "pairs", "cosine", "askonce", "cosine, 2nd half", "askonce, 2nd half"]
+    body = [
+        [
+            row.name,
+            str(row.pairs),
+            *(f"{100 * row.cosine:.1f}", f"{100 * row.askonce:.1f}"),
+            *(f"{100 * row.later_cosine:.1f}", f"{100 * row.later_askonce:.1f}"),
+        ]
+        for row in rows
+    ]
+    return "Judged pairs, learned as they come: recall % at 90 % precision\n" + aligned(
+        [heads, *body]
+    )
+
+
+def _percent(counted: tuple[int, int]) -> str:
+    return f"{100 * share(counted):.1f}" if counted[1] else "-"
+
+
+def _verdicts(found: Sequence[Verdict]) -> str:
+    rows = [["", "promise", "set", "measured"]]
+    rows += [[word(one), one.bar, one.on or "all", one.measured] for one in found]
+    kept = sum(one.kept for one in found)
+    return f"{aligned(rows, left=4)}\n{kept} of {len(found)} kept"
+
+
+def word(verdict: Verdict) -> str:
+    """PASS or MISS."""
+    return "PASS" if verdict.kept else "MISS"
+
+
+def write(report: SuiteReport, folder: Path) -> str:
+    """Write the plots as PNG and the page; returns what there is to say of it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    said = f"written to {folder}"
+    plots = []
+    try:
+        for stream in report.streams:
+            picture = folder / f"{stream.name}.png"
+            plot(stream.name, stream.outcomes, picture)
+            plots.append(picture)
+    except MissingExtra:
+        said = f"{said}. {NO_PLOTS}"
+    (folder / "suite.html").write_text(page(report, plots), encoding="utf-8")
+    return said
+
+
+def page(report: SuiteReport, plots: Sequence[Path]) -> str:
+    """The HTML, with the pictures inside."""
+    rows = "\n".join(
+        f'<tr><td class="{word(one)}">{word(one)}</td><td>{escape(one.bar)}</td>'
+        f"<td>{escape(one.on)}</td><td>{escape(one.measured)}</td></tr>"
+        for one in verdicts(report)
+    )
+    pictures = "\n".join(_picture(path) for path in plots) or f"<p>{escape(NO_PLOTS)}</p>"
+    return _PAGE.format(verdicts=rows, plots=pictures, text=escape(render(report)))
+
+
+def _picture(path: Path) -> str:
+    data = base64.b64encode(path.read_bytes()).decode()
+    return f'<img alt="{escape(path.stem)}" src="data:image/png;base64,{data}">'

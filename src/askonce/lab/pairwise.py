@@ -1,0 +1,194 @@
+"""Judged pairs through the verifier: cold, and learning as they come; and how long it takes."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from askonce.lab import sets
+from askonce.lab.verdicts import PairRecall, Timing, TrapRow
+from askonce.ports import IndexedText, Neighbour, ReadText
+from askonce.trust.alignment import to_bytes
+from askonce.trust.desk import Manners, TrustDesk
+from askonce.trust.guards import veto
+from askonce.trust.ledger import Place, Policy
+from askonce.trust.logistic import probability
+from askonce.trust.prior import shipped
+from askonce.trust.verifier import Learner, Look, Text, score, see
+from askonce.units import Cosine, UnixTime
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from askonce.canonical.request import Question
+
+PRECISION = 0.9
+_LIKELY = (0.5, 0.8)
+_FLOORS = (0.85, 0.97)
+_CANDIDATES = 5
+_LONGEST = 20
+"""Words of a text that is timed."""
+_TIMED = 2000
+_HERE = Place(b"lab", b"lab")
+
+
+class PairRead(NamedTuple):
+    """One pair, ready to be compared: `cached` answers `asked`, or must not."""
+
+    asked: str
+    cached: str
+    one: Text
+    other: Text
+    same: bool
+    kind: str
+    comparable: bool
+    """Everything around the two texts is equal."""
+
+    @property
+    def cosine(self) -> float:
+        """Of the two texts."""
+        return float(self.one.vector @ self.other.vector)
+
+
+def sides(labelled: sets.LabelledSet) -> list[tuple[Question, Question, sets.Pair]]:
+    """What the tier compares of each pair; pairs that it never compares are left out."""
+    found = []
+    for pair in labelled.pairs:
+        a, b = sets.question(pair.a), sets.question(pair.b)
+        if a is not None and b is not None:
+            found.append((a, b, pair))
+    return found
+
+
+def ready(labelled: sets.LabelledSet, read: Mapping[str, Text]) -> list[PairRead]:
+    """The pairs both of whose texts were read."""
+    return [
+        PairRead(
+            asked=b.text,
+            cached=a.text,
+            one=read[b.text],
+            other=read[a.text],
+            same=bool(pair.same),
+            kind=pair.kind,
+            comparable=a.frame == b.frame,
+        )
+        for a, b, pair in sides(labelled)
+        if a.text in read and b.text in read
+    ]
+
+
+def look_at(pair: PairRead, learner: Learner) -> Look:
+    """The pair as the verifier weighs it now."""
+    cosines = np.array([pair.cosine], dtype=np.float32)
+    return score(learner.coefficients, see(pair.one, [pair.other], cosines), [0])
+
+
+def cold(name: str, pairs: Sequence[PairRead], floor: float) -> list[TrapRow]:
+    """What is served with no evidence: the static rule at some floors, the prior at two odds."""
+    learner = Learner(shipped(), len(pairs[0].one.vector)) if pairs else None
+    chances = [
+        float(probability(look_at(pair, learner).logits.max())) if learner else 0.0
+        for pair in pairs
+    ]
+    rows = []
+    for at in dict.fromkeys((floor, *_FLOORS)):
+        passed = [_static(pair, at) for pair in pairs]
+        rows += tally(name, f"floor {at:g} and guards", pairs, passed)
+    for least in _LIKELY:
+        passed = [
+            pair.comparable and chance >= least for pair, chance in zip(pairs, chances, strict=True)
+        ]
+        rows += tally(name, f"shipped prior, P >= {least:g}", pairs, passed)
+    return rows
+
+
+def _static(pair: PairRead, floor: float) -> bool:
+    close = pair.comparable and pair.cosine >= floor - 1e-6
+    return close and veto(pair.asked, pair.cached) is None
+
+
+def tally(name: str, rule: str, pairs: Sequence[PairRead], passed: Sequence[bool]) -> list[TrapRow]:
+    """Served and all, by kind; the kind "" is all together."""
+    rows = []
+    kinds = sorted({pair.kind for pair in pairs})
+    for kind in ["", *(kinds if len(kinds) > 1 else ())]:
+        counts = {True: [0, 0], False: [0, 0]}
+        for pair, served in zip(pairs, passed, strict=True):
+            if kind in {"", pair.kind}:
+                counts[pair.same][0] += bool(served)
+                counts[pair.same][1] += 1
+        (no, nos), (yes, yeses) = counts[False], counts[True]
+        rows.append(TrapRow(name, rule, kind, (no, nos), (yes, yeses)))
+    return rows
+
+
+def learning(name: str, pairs: Sequence[PairRead]) -> PairRecall:
+    """Score each pair, then learn its label; recall over all of them, the first included."""
+    learner = Learner(shipped(), len(pairs[0].one.vector))
+    scores = []
+    for pair in pairs:
+        look = look_at(pair, learner)
+        scores.append(float(look.logits.max()))
+        learner.learn(look, [pair.same])
+        if learner.due:
+            learner.refit()
+    same = np.array([pair.same for pair in pairs], dtype=np.bool_)
+    cosines, learned = np.array([pair.cosine for pair in pairs]), np.array(scores)
+    half = len(pairs) // 2
+    return PairRecall(
+        name=name,
+        pairs=len(pairs),
+        cosine=recall_at(cosines, same),
+        askonce=recall_at(learned, same),
+        later_cosine=recall_at(cosines[half:], same[half:]),
+        later_askonce=recall_at(learned[half:], same[half:]),
+    )
+
+
+def recall_at(
+    scores: NDArray[np.float64], same: NDArray[np.bool_], precision: float = PRECISION
+) -> float:
+    """Most of the same that a threshold on the score finds at this precision or better."""
+    order = np.argsort(-scores, kind="stable")
+    right = np.cumsum(same[order])
+    ends = np.append(np.diff(scores[order]) != 0, True)
+    good = ends & (right >= precision * np.arange(1, len(order) + 1))
+    return float(right[good].max(initial=0) / max(1, same.sum()))
+
+
+def time_decisions(
+    read: Mapping[str, Text], clock: Callable[[], float] = time.perf_counter
+) -> Timing | None:
+    """`TrustDesk.judge` for questions beside their five nearest; None for too few short texts."""
+    texts = [text for text in read if len(text.split()) <= _LONGEST][: 2 * _TIMED]
+    half = len(texts) // 2
+    cached, asked = texts[:half], texts[half:]
+    if half < _CANDIDATES:
+        return None
+    matrix = np.stack([read[text].vector for text in cached])
+    dim = matrix.shape[1]
+    desk = TrustDesk(
+        shipped(), dim, policy=Policy(), manners=Manners(floor=Cosine(0.97)), seed=b"0"
+    )
+    kept = [_indexed(text, read[text]) for text in cached]
+    took = []
+    for number, text in enumerate(asked):
+        scores = matrix @ read[text].vector
+        near = [
+            Neighbour(Cosine(float(scores[row])), *kept[row])
+            for row in np.argsort(-scores, kind="stable")[:_CANDIDATES].tolist()
+        ]
+        packed = ReadText(read[text].vector, to_bytes(read[text].tokens))
+        start = clock()
+        desk.judge(_HERE, text, packed, near, str(number))
+        took.append(1000 * (clock() - start))
+    return Timing(len(took), float(np.quantile(took, 0.5)), float(np.quantile(took, 0.99)))
+
+
+def _indexed(text: str, read: Text) -> tuple[IndexedText, bytes]:
+    key = text.encode()[:32].ljust(32)
+    return IndexedText(key, text, UnixTime(1e12), to_bytes(read.tokens)), read.vector.tobytes()

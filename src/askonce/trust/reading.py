@@ -146,11 +146,11 @@ def _cut(token: Token, text: str) -> Token:
     return Token(text, token.kind, token.capital)
 
 
-def _phrase_table() -> dict[str, list[tuple[tuple[str, ...], tuple[str, ...]]]]:
-    table: dict[str, list[tuple[tuple[str, ...], tuple[str, ...]]]] = {}
+def _phrase_table() -> dict[str, list[tuple[list[str], tuple[str, ...]]]]:
+    table: dict[str, list[tuple[list[str], tuple[str, ...]]]] = {}
     for rule in groups(PHRASES):
         left, _, right = rule.partition("=")
-        pattern = tuple(token.text for token in numbered(tokens(left)))
+        pattern = [token.text for token in numbered(tokens(left))]
         table.setdefault(pattern[0], []).append((pattern, tuple(right.split())))
     for rules in table.values():
         rules.sort(key=lambda each: -len(each[0]))
@@ -162,11 +162,11 @@ _PHRASES = _phrase_table()
 
 def _phrased(found: list[Token]) -> list[Token]:
     result: list[Token] = []
+    texts = [token.text for token in found]
     position = 0
     while position < len(found):
-        for pattern, replacement in _PHRASES.get(found[position].text, ()):
-            window = found[position : position + len(pattern)]
-            if tuple(token.text for token in window) == pattern:
+        for pattern, replacement in _PHRASES.get(texts[position], ()):
+            if texts[position : position + len(pattern)] == pattern:
                 result.extend(
                     Token(part, "number" if part.isdigit() else "word") for part in replacement
                 )
@@ -189,6 +189,8 @@ def _names(found: list[Token], kept: list[Token], forms: tuple[str, ...]) -> fro
 
 
 def _legible(text: str) -> bool:
+    if text.isascii():
+        return True
     letters = foreign = 0
     for char in text:
         if char.isalpha():

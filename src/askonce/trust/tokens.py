@@ -115,7 +115,9 @@ def _capital(word: str, *, initial: bool) -> bool:
 
 
 def _ideographic(word: str) -> bool:
-    return any("\u2e80" <= char <= "\u9fff" or "\uac00" <= char <= "\ud7ff" for char in word)
+    return not word.isascii() and any(
+        "\u2e80" <= char <= "\u9fff" or "\uac00" <= char <= "\ud7ff" for char in word
+    )
 
 
 def _pieces(core: str, found: list[Token], *, initial: bool) -> None:

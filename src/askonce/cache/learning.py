@@ -16,10 +16,10 @@ from askonce.cache.audits import fresh_answer, text_of
 from askonce.errors import EntryUnreadable, StoreError
 from askonce.events import Judged, TrustMoved
 from askonce.ports import Evidence
+from askonce.trust.allowance import Allowance
 from askonce.trust.budget import chance
 from askonce.trust.ledger import Place
 from askonce.trust.names import question_digest
-from askonce.trust.sampling import Allowance
 from askonce.units import Seconds
 from askonce.worker import WorkerBusy, WorkerClosed
 

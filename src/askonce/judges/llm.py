@@ -17,7 +17,7 @@ import msgspec
 
 from askonce.errors import UpstreamError
 from askonce.ports import UpstreamRequest, Verdict
-from askonce.trust.sampling import Allowance
+from askonce.trust.allowance import Allowance
 
 if TYPE_CHECKING:
     from askonce.ports import Agreement, Clock, Upstream

@@ -3,7 +3,7 @@ PYTHON = $(shell scripts/find-python)
 BIN = .venv/bin
 CORE = src/askonce/canonical/*,src/askonce/policy/*,src/askonce/trust/*,src/askonce/tiers/*,src/askonce/flow.py,src/askonce/errors.py,src/askonce/events.py,src/askonce/units.py,src/askonce/config.py,src/askonce/ports.py
 
-.PHONY: serve example test check format lint types contracts coverage docs bench pins serve-env dev-env clean
+.PHONY: serve example test test-stores servers check format lint types contracts coverage docs bench pins serve-env dev-env clean
 
 serve: serve-env ## start AskOnce; ARGS="--port 8401" passes flags
 	$(BIN)/askonce serve $(ARGS)
@@ -11,8 +11,14 @@ serve: serve-env ## start AskOnce; ARGS="--port 8401" passes flags
 example: dev-env ## ask a running AskOnce, and see who answers
 	@$(BIN)/python examples/first_answers.py
 
-test: dev-env ## run the tests; ARGS="-k name" passes flags
+test: dev-env servers ## run the tests; ARGS="-k name" passes flags
 	$(BIN)/pytest $(ARGS)
+
+test-stores: dev-env servers ## run the tests against real servers, none left out
+	ASKONCE_REQUIRE_SERVERS=1 $(BIN)/pytest -m servers $(ARGS)
+
+servers: dev-env ## lay Redis, Valkey, Memcached and PostgreSQL for the tests into .venv, without root
+	@$(BIN)/python scripts/servers.py
 
 check: lint types contracts docs coverage ## all that a change must pass
 
@@ -30,7 +36,7 @@ types: dev-env
 contracts: dev-env
 	$(BIN)/lint-imports
 
-coverage: dev-env
+coverage: dev-env servers
 	$(BIN)/coverage run -m pytest
 	$(BIN)/coverage report --include='$(CORE)' --fail-under=100 --skip-covered --show-missing
 

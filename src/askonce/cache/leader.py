@@ -219,22 +219,25 @@ class Leader:
         self._asked_at = self._parts.clock.monotonic()
         self._stamp = self._parts.stamp()
         response = await self._ask.send()
+        chunks = response.chunks()
         try:
             kind, stream = _delivery(response), self._ask.call.stream
             if kind == "stream" and stream:
                 cutter = Cutter(self._parts.limits.max_entry_bytes)
-                await self._relay(response.chunks(), _head(response, state), cutter)
+                await self._relay(chunks, _head(response, state), cutter)
             elif response.status >= 400 or (kind == "whole" and not stream):
-                await self._relay_whole(response, state)
+                await self._relay_whole(response, chunks, state)
             else:
                 uncut = Uncut("content_type")
-                await self._relay(response.chunks(), _head(response, state), uncut)
+                await self._relay(chunks, _head(response, state), uncut)
         finally:
+            await _close(chunks)
             await response.close()
 
-    async def _relay_whole(self, response: UpstreamResponse, state: AskEngine) -> None:
+    async def _relay_whole(
+        self, response: UpstreamResponse, chunks: AsyncIterator[bytes], state: AskEngine
+    ) -> None:
         """Hand an answer on in one piece, or as it comes when it is too long to be kept."""
-        chunks = response.chunks()
         try:
             body, ended = await _read_up_to(chunks, self._parts.limits.max_entry_bytes)
         except UpstreamError:
@@ -284,8 +287,7 @@ class Leader:
                 if flight.unwanted:
                     return
         finally:
-            if isinstance(chunks, AsyncGenerator):
-                await chunks.aclose()
+            await _close(chunks)
 
     def _take(self, read: Callable[[], tuple[Answer, Facts]]) -> None:
         """Read the answer for the flight's other readers, and admit it; raises nothing."""
@@ -373,6 +375,12 @@ async def _read_up_to(chunks: AsyncIterator[bytes], limit: int) -> tuple[bytes, 
         if size > limit:
             return b"".join(read), False
     return b"".join(read), True
+
+
+async def _close(chunks: AsyncIterator[bytes]) -> None:
+    """End a generator here, and not whenever it is collected."""
+    if isinstance(chunks, AsyncGenerator):
+        await chunks.aclose()
 
 
 async def _chain(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

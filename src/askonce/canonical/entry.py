@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from askonce.canonical.answer import Answer
+from askonce.canonical.conversation import Turn
 from askonce.errors import EntryUnreadable
 from askonce.units import Seconds, UnixTime
 
@@ -34,6 +35,8 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     """The last user text when semantic_until is not 0, else empty."""
     engine_time: Seconds
     """How long the engine took."""
+    turns: tuple[Turn, ...] = ()
+    """Earlier turns, where questions after other turns may find it."""
 
 
 _encode = msgspec.msgpack.Encoder().encode

@@ -95,6 +95,8 @@ class SemanticConfig(Section, frozen=True):
     """Least cosine similarity of an answer while there is no evidence yet, or no `[trust]`."""
     neighbours: Count = 8
     """How many of the nearest questions are looked at."""
+    conversations: Literal["equal", "meaning"] = "equal"
+    """`equal`: all earlier turns are the same; `meaning`: they are shown to matter alike."""
     max_temperature: Annotated[float, Meta(ge=0)] = 1.0
     """A request that asks for more is left to the engine: it wants variety."""
     model: str = ""

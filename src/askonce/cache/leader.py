@@ -24,15 +24,16 @@ from askonce.flow import AskEngine, GiveUp, Hit, LookExact, LookSemantic, begin,
 from askonce.policy.admission import refuse, wants_json
 from askonce.ports import Clock, IndexedText, Sink
 from askonce.tiers.exact import ExactTier
-from askonce.tiers.semantic import SemanticTier
+from askonce.tiers.semantic import SemanticTier, one_question
 from askonce.units import Seconds, UnixTime
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
 
     from askonce.cache.ask import Ask
     from askonce.cache.flight import Flight
     from askonce.canonical.answer import Answer, Facts
+    from askonce.canonical.request import Question
     from askonce.flow import Plan, State
     from askonce.ports import Neighbour, UpstreamResponse
     from askonce.tiers.semantic import Finding
@@ -195,15 +196,31 @@ class Leader:
             return ""
         self._finding = finding = await semantic.find(self._partition, question.text)
         if learning is not None:
+            if question.open:
+                finding.near = await self._in_context(question, finding.near)
             weigh = partial(learning.weigh, finding, self._ask, self._partition)
             self._parts.steps.guard("trust", weigh)
         for neighbour in finding.passed():
             entry = await self._entry_of(neighbour)
-            if entry is not None:
+            if entry is None:
+                self._lost.append(neighbour.item.key)
+            elif one_question(question, entry):
                 self._would = mode == "shadow"
                 return "shadow_hit" if self._would else (entry, neighbour)
-            self._lost.append(neighbour.item.key)
+            else:
+                finding.estranged()
         return finding.detail
+
+    async def _in_context(self, question: Question, near: Sequence[Neighbour]) -> list[Neighbour]:
+        """Candidates whose histories leave it at the texts; only these can teach about texts."""
+        kept = []
+        for neighbour in near:
+            entry = await self._entry_of(neighbour)
+            if entry is None:
+                self._lost.append(neighbour.item.key)
+            elif one_question(question, entry):
+                kept.append(neighbour)
+        return kept
 
     async def _entry_of(self, neighbour: Neighbour) -> Entry | None:
         exact, key = self._parts.exact, neighbour.item.key
@@ -332,6 +349,7 @@ class Leader:
             model=ask.call.model,
             upstream=ask.scope.upstream,
             question=question.text if semantic and question is not None else "",
+            turns=question.turns if semantic and question is not None else (),
             engine_time=Seconds(self._parts.clock.monotonic() - self._asked_at),
             origin=Origin(
                 revision=ask.scope.revision,

@@ -63,6 +63,7 @@ async def _replayed(config: Config, arguments: argparse.Namespace) -> SuiteRepor
         budgets=tuple(arguments.budget or SHARES),
         names=tuple(arguments.sets),
         neighbours=config.semantic.neighbours,
+        by_meaning=config.semantic.conversations == "meaning",
         floor=config.semantic.floor,
         cache=arguments.cache,
     )
@@ -87,6 +88,7 @@ async def _measured(config: Config, arguments: argparse.Namespace) -> Report:
     options = lab.Options(
         floors=tuple(arguments.floor or (0.85, config.semantic.floor)),
         neighbours=config.semantic.neighbours,
+        by_meaning=config.semantic.conversations == "meaning",
         limit=3000 if arguments.limit is None else arguments.limit,
         cache=arguments.cache,
     )

@@ -272,6 +272,7 @@ def _chat_settings(config: Config, parts: Parts) -> ChatSettings:
     return ChatSettings(
         max_body_bytes=config.server.max_body_bytes,
         max_temperature=config.semantic.max_temperature,
+        by_meaning=config.semantic.conversations == "meaning",
         lives=Lives(
             exact=Seconds(config.exact.ttl if config.exact.enabled else 0),
             semantic=Seconds(config.semantic.ttl if semantic else 0),

@@ -115,3 +115,9 @@ class Embedded(Event, frozen=True, gc=False):
     """One text was embedded."""
 
     took: Seconds
+
+
+class Recorded(Event, frozen=True, gc=False):
+    """A call went into the request log, or did not and why."""
+
+    outcome: Literal["written", "no_store", "too_long", "unreadable", "busy", "failed"]

@@ -100,17 +100,21 @@ def write(report: LogReport, folder: Path) -> str:
 
 def page(report: LogReport, plots: Sequence[Path]) -> str:
     """The HTML, with the pictures inside."""
-    rows = [HEADS, *(cells(report, one) for one in report.played)]
     parts = [
         cards(figures(report)),
         pictures(plots),
         "<h2>What would have been answered without the engine</h2>",
-        table(rows, text=(0,), now=1),
+        rules_table(report),
         "<h2>Everything as text</h2>",
         f"<pre>{escape(render(report))}</pre>",
     ]
     sub = f"{report.calls:,} calls over {span(report.span)}; {report.replayed:,} replayed"
     return document("AskOnce: your log, replayed", sub, "\n".join(parts))
+
+
+def rules_table(report: LogReport) -> str:
+    """All rules, what is configured marked."""
+    return table([HEADS, *(cells(report, one) for one in report.played)], now=1)
 
 
 def figures(report: LogReport) -> list[tuple[str, str]]:

@@ -60,6 +60,10 @@ class KeptReadings:
                 self._file.commit()
         self._file.commit()
 
+    async def measure(self, text: str) -> None:
+        """Embed a text that is kept, only to see how long it takes."""
+        await self._read(text)
+
     def get(self, text: str) -> ReadText | None:
         """What was read of a text; None for one longer than the embedder's window."""
         found = self._file.execute(

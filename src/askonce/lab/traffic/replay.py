@@ -35,6 +35,9 @@ class Count(msgspec.Struct, kw_only=True):
     semantic: int = 0
     verbatim: int = 0
     """Semantic hits by the same words, whose exact entry had ended."""
+    reworded_same: int = 0
+    """Verdicts on semantic hits in other words."""
+    reworded_different: int = 0
     same: int = 0
     """Semantic hits whose answer says the same as the one in the log, by the judge."""
     different: int = 0
@@ -56,6 +59,16 @@ class Count(msgspec.Struct, kw_only=True):
         return self.same + self.different
 
     @property
+    def reworded(self) -> int:
+        """Semantic hits in other words."""
+        return self.semantic - self.verbatim
+
+    @property
+    def reworded_judged(self) -> int:
+        """Of those with a verdict."""
+        return self.reworded_same + self.reworded_different
+
+    @property
     def hits(self) -> int:
         """Calls that the engine did not have to answer."""
         return self.exact + self.semantic
@@ -73,13 +86,22 @@ class Count(msgspec.Struct, kw_only=True):
     @property
     def bound(self) -> float:
         """The wrong share is below this at 95 %, the judge's own error included; 1 unjudged."""
-        seen = upper(Tally(float(self.same), ((1.0, float(self.different)),)), _ALPHA)
-        return RULES_ERROR.ceiling(seen, _Z)
+        return _bound(self.same, self.different)
+
+    @property
+    def reworded_bound(self) -> float:
+        """The same of the semantic hits in other words."""
+        return _bound(self.reworded_same, self.reworded_different)
 
     def add(self, other: Count) -> None:
         """Take another part in."""
         for name in self.__struct_fields__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+def _bound(same: int, different: int) -> float:
+    seen = upper(Tally(float(same), ((1.0, float(different)),)), _ALPHA)
+    return RULES_ERROR.ceiling(seen, _Z)
 
 
 class Lives(NamedTuple):
@@ -282,6 +304,8 @@ class Replay:
             return
         said = self._verdict(call, key)
         setattr(count, said, 1)
+        if key != call.key and said != "unsure":
+            setattr(count, f"reworded_{said}", 1)
 
     def _verdict(self, call: Asked, key: int) -> Agreement:
         cached = int(self._store.answer[key])

@@ -22,7 +22,7 @@ from askonce.units import Cosine, Seconds
 from askonce.wiring import RULES_ERROR, namespaces
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from askonce.config import Config
     from askonce.lab.traffic.ingest import Asked, Traffic
@@ -263,9 +263,10 @@ def play_all(
 
 
 def reported(
-    traffic: Traffic, stage: Stage, played: tuple[Played, ...], options: LogOptions, embedder: str, config: Config
+    stage: Stage, played: tuple[Played, ...], options: LogOptions, embedder: str, config: Config
 ) -> LogReport:
-    """Put the report together."""
+    """Put the report together; embedder: its id, empty without one."""
+    traffic = stage.traffic
     calls = traffic.calls
     skipped = traffic.skipped
     return LogReport(
@@ -292,7 +293,7 @@ def reported(
         repeats=repeats(traffic),
         played=played,
         namespaces=tuple(_namespaces(traffic, played)),
-        partitions=tuple(_partitions(traffic, stage, played)),
+        partitions=tuple(_partitions(stage, played)),
     )
 
 
@@ -316,19 +317,16 @@ def _namespaces(traffic: Traffic, played: Sequence[Played]) -> list[NamespaceRow
     ]
 
 
-def _partitions(
-    traffic: Traffic, stage: Stage, played: Sequence[Played]
-) -> list[PlaceRow]:
+def _partitions(stage: Stage, played: Sequence[Played]) -> list[PlaceRow]:
     """The largest partitions under AskOnce, or under what is configured."""
     best = next((one for one in played if one.rule == "askonce"), played[0])
-    counts: Mapping[int, object] = best.places
-    largest = sorted(counts, key=lambda place: -best.places[place].calls)[:_PLACES]
+    largest = sorted(best.places, key=lambda place: -best.places[place].calls)[:_PLACES]
     rows = []
     for number in largest:
-        place, count = traffic.partitions[number], best.places[number]
+        place, count = stage.traffic.partitions[number], best.places[number]
         rows.append(
             PlaceRow(
-                traffic.namespaces[place.namespace],
+                stage.traffic.namespaces[place.namespace],
                 place.digest.hex()[:8],
                 place.model,
                 place.sample,

@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from askonce.lab.traffic.repeats import Repeats
 
 HEADS = [
-    "rule", "setting", "answered %", "exact %", "semantic %", "reworded %", "wrong %", "below %",
-    "judged", "unsure", "budget", "audits", "tokens saved",
+    "rule", "setting", "answered %", "exact %", "semantic %", "wrong %", "below %", "judged",
+    "unsure", "budget", "reworded %", "wrong %", "judged", "audits", "tokens saved",
 ]  # fmt: skip
 """Columns of the main table."""
 
 
 def render(report: LogReport) -> str:
     """Everything, the rules last but one, what was left out first."""
-    parts = [_head(report), *_left_out(report)]
+    parts = [head(report)]
     if report.calls:
         parts += [_repeats(report.repeats), _rules(report), _namespaces(report.namespaces)]
         if report.partitions:
@@ -31,7 +31,8 @@ def render(report: LogReport) -> str:
     return "\n\n".join(parts)
 
 
-def _head(report: LogReport) -> str:
+def head(report: LogReport) -> str:
+    """What was read, and what was left out and why."""
     lines = [f"{report.calls} calls in {report.lines} lines, over {span(report.span)}"]
     if report.cut:
         lines[0] += "; the log goes on (--limit)"
@@ -48,7 +49,7 @@ def _head(report: LogReport) -> str:
         lines.append(f"{report.disordered} calls came out of order: sorted by time")
     if report.estimated:
         lines.append(f"{report.estimated} calls have no token counts: estimated from their length")
-    return "\n".join(lines)
+    return "\n\n".join(["\n".join(lines), *_left_out(report)])
 
 
 def _left_out(report: LogReport) -> list[str]:
@@ -88,8 +89,8 @@ def _rules(report: LogReport) -> str:
     exact, semantic = map(span, report.lives)
     return (
         f"What would have been answered without the engine (exact {exact}, semantic {semantic})\n"
-        "reworded %: semantic hits in other words; wrong %: of the judged semantic hits;"
-        " below %: the bound on it, at 95 %\n"
+        "wrong %: of the judged hits by meaning; below %: the bound on it, at 95 %;"
+        " reworded: those in other words\n"
         + aligned(rows)
     )
 
@@ -103,12 +104,14 @@ def cells(report: LogReport, one: Played) -> list[str]:
         percent(total.hits, total.calls),
         percent(total.exact, total.calls),
         percent(total.semantic, total.calls),
-        percent(total.semantic - total.verbatim, total.calls),
         percent(total.different, total.judged, digits=2),
         f"{100 * total.bound:.1f}" if total.judged else "-",
         str(total.judged),
         str(total.unsure + total.unjudged),
         held(one),
+        percent(total.reworded, total.calls),
+        percent(total.reworded_different, total.reworded_judged, digits=2),
+        str(total.reworded_judged),
         str(total.audits),
         saved(report, total),
     ]
@@ -124,7 +127,9 @@ def held(one: Played) -> str:
     of = total.judged if one.rule == "askonce" else total.calls
     if total.different / of > one.setting:
         return "over"
-    return "proven" if one.rule == "askonce" and total.bound <= one.setting else "kept"
+    told = total.judged >= total.unsure + total.unjudged
+    proven = one.rule == "askonce" and told and total.bound <= one.setting
+    return "proven" if proven else "kept"
 
 
 def saved(report: LogReport, total: Count) -> str:

@@ -219,10 +219,10 @@ class EngineConfig(Section, frozen=True):
 
 
 class RecordConfig(Section, frozen=True):
-    """`[record]`: a log of requests and answers, for `askonce evaluate --log` and `askonce tune`."""
+    """`[record]`: a log of requests and answers, for `evaluate --log` and `askonce tune`."""
 
     path: str = ""
-    """File to append calls to, prompts and answers included; in data_dir if relative; empty: off."""
+    """File that takes calls, prompts and answers included; in data_dir if relative; empty: off."""
     max_bytes: Annotated[int, Meta(ge=65536)] = 1024 * 1024 * 1024
     """Bound of the file and the one before it (`.1`) together."""
     max_call_bytes: Count = 1024 * 1024

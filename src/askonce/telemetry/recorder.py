@@ -74,7 +74,9 @@ class Recorder:
         path = path_of(config)
         await asyncio.to_thread(lambda: os.close(open_private(path)))
         record = config.record
-        return cls(path, max_bytes=record.max_bytes, max_call_bytes=record.max_call_bytes, sink=sink)
+        return cls(
+            path, max_bytes=record.max_bytes, max_call_bytes=record.max_call_bytes, sink=sink
+        )
 
     def take(self, call: Call) -> None:
         """Have the call written behind; raises nothing."""
@@ -191,7 +193,9 @@ def line_of(call: Call) -> bytes:
         "request": _one_line(call.request),
         "answer": _answer_of(call),
     }
-    return _encode({name: value for name, value in members.items() if value not in ("", {})}) + b"\n"
+    return (
+        _encode({name: value for name, value in members.items() if value not in ("", {})}) + b"\n"
+    )
 
 
 def _one_line(body: bytes) -> msgspec.Raw:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from math import ceil, log2
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -87,7 +88,8 @@ def exact_ttl(found: Repeats, config: Config, seconds: float) -> Advice:
 
 def _why_ttl(found: Repeats, kept: dict[float, float], needed: float, fresh: float) -> str:
     p95 = span(found.intervals[3])
-    why = f"95 % of {found.again} re-asks come within {p95}; {span(needed)} serves {_share(kept[needed])}"
+    serves = f"{span(needed)} serves {_share(kept[needed])}"
+    why = f"95 % of {found.again} re-asks come within {p95}; {serves}"
     if fresh < AGES[-1]:
         why += f"; beyond {span(fresh)} the engine answers otherwise"
     return why
@@ -96,7 +98,7 @@ def _why_ttl(found: Repeats, kept: dict[float, float], needed: float, fresh: flo
 def fresh_until(changes: Sequence[Change]) -> float:
     """The longest life before answers to the same request change more than the engine's noise."""
     noise = max(_NOISE, changes[0].different / changes[0].judged if changes[0].judged else 0.0)
-    for before, change in zip(changes, changes[1:], strict=False):
+    for before, change in pairwise(changes):
         tally = Tally(float(change.same), ((1.0, float(change.different)),))
         if change.judged >= _JUDGED and lower(tally, _ALPHA) > noise:
             return before.age
@@ -165,7 +167,7 @@ def sizes(found: Demand, config: Config) -> list[Advice]:
 def _rounded(size: int) -> int:
     """With headroom, up to the next power of two of MiB."""
     wanted = max(1.0, _HEADROOM * size / _MIB)
-    return _MIB * 2 ** ceil(log2(wanted))
+    return _MIB << max(0, ceil(log2(wanted)))
 
 
 def tenants(found: Sharing, config: Config, calls: int) -> Advice:
@@ -218,7 +220,7 @@ def embedder(found: Timing, config: Config) -> list[Advice]:
             now=workers,
             then=needed,
             why=f"{told}: {_share(load)} of a core in each worker",
-            risk="a core and a memory cache for each; or semantic.mode = \"fast\"",
+            risk='a core and a memory cache for each; or semantic.mode = "fast"',
         ),
         Advice(
             key="semantic.queue",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import Counter
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -118,6 +119,8 @@ class Traffic:
         self.unasked: Counter[str] = Counter()
         """Requests that are never answered by meaning."""
         self.lines = 0
+        self.timed = False
+        """The first call has a time; else no time is believed."""
         self.untimed = 0
         self.estimated = 0
         """Calls whose tokens are guessed from their length."""
@@ -141,8 +144,10 @@ class _Admitted(NamedTuple):
     findable: bool = False
     text: str | None = None
     size: int = 0
-    prompt: int = 0
-    completion: int = 0
+    spoken: int = 0
+    """Bytes of the answer's texts."""
+    told: tuple[int, int] = (0, 0)
+    """Prompt and completion tokens; 0 where the log does not say."""
 
 
 def ingest(paths: Iterable[Path], config: Config, *, limit: int, progress: Progress) -> Traffic:
@@ -157,15 +162,13 @@ def ingest(paths: Iterable[Path], config: Config, *, limit: int, progress: Progr
             traffic.lines += 1
             reader.take(line, fault, f"{path.name}:{number}")
     times = [call.time for call in traffic.calls]
-    traffic.disordered = sum(later < earlier for earlier, later in zip(times, times[1:], strict=False))
+    traffic.disordered = sum(later < earlier for earlier, later in pairwise(times))
     if traffic.disordered:
         traffic.calls.sort(key=lambda call: call.time)
     return traffic
 
 
-def _followed(
-    path: Path, traffic: Traffic, progress: Progress
-) -> Iterator[tuple[int, bytes, str]]:
+def _followed(path: Path, traffic: Traffic, progress: Progress) -> Iterator[tuple[int, bytes, str]]:
     file = LogFile(path)
     begun = told = time.monotonic()
     try:
@@ -188,6 +191,8 @@ class _Reader:
         self._config = config
         self._numbers: dict[tuple[str, bytes], int] = {}
         self._last = 0.0
+        self._told: dict[int, tuple[int, int]] = {}
+        """Tokens of each key, as last told."""
 
     def take(self, line: bytes, fault: str, where: str) -> None:
         """Add one line's call, or count why it is none."""
@@ -215,6 +220,7 @@ class _Reader:
         admitted = self._admit(logged, call)
         key, shared = self._keys(logged, call, known, namespace)
         began = self._time(logged.time)
+        prompt, completion = self._tokens(key, call, admitted)
         self._traffic.calls.append(
             Asked(
                 time=began,
@@ -225,8 +231,8 @@ class _Reader:
                 tenant=self._number("tenants", logged.tenant),
                 answer=-1 if admitted.text is None else self._traffic.texts.add(admitted.text),
                 size=admitted.size + (len(known.text) if known else 0),
-                prompt=admitted.prompt,
-                completion=admitted.completion,
+                prompt=prompt,
+                completion=completion,
                 ttl=-1.0 if controls.ttl is None else controls.ttl,
                 max_age=-1.0 if controls.max_age is None else controls.max_age,
                 fresh=logged.served == "engine",
@@ -276,7 +282,7 @@ class _Reader:
             return _Admitted()
         if not logged.answer:
             traffic.refused["not_in_the_log"] += 1
-            return _Admitted(True, True, prompt=_guess(call.canonical))
+            return _Admitted(stored=True, findable=True)
         try:
             answer, answered = read_with_facts(logged.answer)
         except AnswerUnusable as unusable:
@@ -286,21 +292,33 @@ class _Reader:
         reason = refuse(answered, wants_json=wants_json(call.body), max_bytes=limit)
         if reason is not None:
             traffic.refused[reason] += 1
-        told = answer.prompt_tokens + answer.completion_tokens > 0
-        traffic.estimated += not told
         return _Admitted(
             stored=reason is None,
             findable=reason is None and not answered.has_tool_calls,
             text=text_of(answer),
             size=len(answer.rest),
-            prompt=answer.prompt_tokens if told else _guess(call.canonical),
-            completion=answer.completion_tokens if told else _guess(b"".join(_spoken(answered.texts))),
+            spoken=sum(len(text.encode("utf-8", "replace")) for text in answered.texts),
+            told=(answer.prompt_tokens, answer.completion_tokens),
         )
 
+    def _tokens(self, key: int, call: Call, admitted: _Admitted) -> tuple[int, int]:
+        """As told, here or for the same request before, else guessed from the length."""
+        if any(admitted.told):
+            self._told[key] = admitted.told
+        known = self._told.get(key)
+        if known is not None:
+            return known
+        self._traffic.estimated += 1
+        return round(len(call.canonical) / _LETTERS), round(admitted.spoken / _LETTERS)
+
     def _time(self, told: float | None) -> float:
-        """A call without a time comes a second after the one before."""
-        self._traffic.untimed += told is None
-        self._last = self._last + 1.0 if told is None else told
+        """A call without a time comes a second after the one before; the first one decides."""
+        traffic = self._traffic
+        if not traffic.calls:
+            traffic.timed = told is not None
+        untimed = told is None or not traffic.timed
+        traffic.untimed += untimed
+        self._last = self._last + 1.0 if told is None or untimed else told
         return self._last
 
 
@@ -309,11 +327,3 @@ def _raw(headers: dict[str, str]) -> list[tuple[bytes, bytes]]:
         (name.encode("latin-1", "replace"), value.encode("latin-1", "replace"))
         for name, value in headers.items()
     ]
-
-
-def _spoken(texts: Iterable[str]) -> Iterator[bytes]:
-    return (text.encode("utf-8", "replace") for text in texts)
-
-
-def _guess(text: bytes) -> int:
-    return round(len(text) / _LETTERS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from askonce.lab.traffic.advice import FEW, Advice
+from askonce.lab.traffic.report import budget_of
 from askonce.lab.traffic.tables import percent
 from askonce.policy.controls import MAX_NAME
 from askonce.trust.bound import excess_chance
@@ -48,11 +49,6 @@ def evidence(played: Sequence[Played], names: Sequence[str]) -> Evidence:
         {one.setting: one for one in played if one.rule == "askonce"},
         names,
     )
-
-
-def budget_of(config: Config) -> float:
-    """The share that holds where a namespace has none of its own."""
-    return namespaces(config).rules("").budget.share
 
 
 def by_meaning(found: Evidence, config: Config) -> list[Advice]:
@@ -132,9 +128,7 @@ def _usable(name: str) -> bool:
     return 0 < len(name) <= MAX_NAME and name.isprintable()
 
 
-def _trust(
-    plain: Count, learned: Count, share: float, config: Config, *, apart: bool
-) -> Advice:
+def _trust(plain: Count, learned: Count, share: float, config: Config, *, apart: bool) -> Advice:
     """Whether evidence decides better than the floor and the guards."""
     over = excess_chance(plain.different, plain.judged, share) <= _ALPHA
     more = learned.hits > _BETTER * plain.hits
@@ -198,7 +192,9 @@ def _preset(found: Evidence, share: float, config: Config) -> Advice:
     """A stricter one where it costs next to nothing; never a looser one."""
     shares = {name: preset.share for name, preset in PRESETS.items()}
     answered = {
-        name: found.budgets[of].total.hit_share for name, of in shares.items() if of in found.budgets
+        name: found.budgets[of].total.hit_share
+        for name, of in shares.items()
+        if of in found.budgets
     }
     told = ", ".join(
         f"{name} ({100 * shares[name]:g} %) {100 * hit:.1f} %" for name, hit in answered.items()

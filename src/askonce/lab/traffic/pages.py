@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import base64
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from askonce.errors import MissingExtra
 from askonce.lab.pages import NO_PLOTS
-from askonce.lab.traffic.report import NOW
+from askonce.lab.traffic.report import NOW, learned
 from askonce.lab.traffic.tables import HEADS, cells, percent, render, span
 
 if TYPE_CHECKING:
@@ -23,16 +23,21 @@ _PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>{title}</title>
 <style>
-body{{font:15px/1.5 system-ui,sans-serif;max-width:72em;margin:2em auto;padding:0 1em;color:#1c1e21}}
-h1{{font-size:1.6em;margin-bottom:.2em}}h2{{font-size:1.2em;margin-top:2em}}p.sub{{color:#555;margin-top:0}}
+body{{font:15px/1.5 system-ui,sans-serif;
+max-width:80em;margin:2em auto;padding:0 1em;color:#1c1e21}}
+h1{{font-size:1.6em;margin-bottom:.2em}}h2{{font-size:1.2em;margin-top:2em}}
+p.sub{{color:#555;margin-top:0}}
 .cards{{display:flex;flex-wrap:wrap;gap:1em;margin:1.5em 0}}
 .card{{flex:1 1 11em;border:1px solid #ddd;border-radius:8px;padding:.8em 1em}}
 .card b{{display:block;font-size:1.7em;line-height:1.2}}.card span{{color:#555;font-size:.9em}}
-.wide{{overflow-x:auto}}table{{border-collapse:collapse;font-variant-numeric:tabular-nums}}
-td,th{{padding:.25em .7em;text-align:right;border-bottom:1px solid #eee;white-space:nowrap}}
-td.text,th.text{{text-align:left;white-space:normal}}tr.now td{{background:#f2f6ff}}
+.wide{{overflow-x:auto}}
+table{{border-collapse:collapse;font-size:13px;font-variant-numeric:tabular-nums}}
+td,th{{padding:.25em .55em;text-align:right;border-bottom:1px solid #eee;white-space:nowrap}}
+td.text,th.text{{text-align:left;white-space:normal}}td:first-child{{white-space:nowrap}}
+tr.now td{{background:#f2f6ff}}
 .over{{color:#a11;font-weight:600}}.proven,.kept{{color:#0a662c}}
-.plots{{display:grid;grid-template-columns:repeat(auto-fit,minmax(24em,1fr));gap:1em}}img{{width:100%}}
+.plots{{display:grid;grid-template-columns:repeat(auto-fit,minmax(24em,1fr));gap:1em}}
+img{{width:100%}}
 pre{{overflow-x:auto;background:#f6f6f6;padding:1em;border-radius:8px;font-size:13px}}
 </style>
 <h1>{title}</h1>
@@ -122,15 +127,15 @@ def figures(report: LogReport) -> list[tuple[str, str]]:
     now = next(one.total for one in report.played if one.rule == NOW)
     found = [
         (f"{percent(now.hits, now.calls)} %", "answered without the engine, as configured now"),
-        (f"{percent(now.exact, now.calls)} %", "of them by the very same request"),
     ]
-    best = next((one for one in report.played if one.rule == "askonce"), None)
+    alone = next((one.total for one in report.played if one.rule == "exact"), now)
+    found.append((f"{percent(alone.hits, alone.calls)} %", "by the exact tier alone"))
+    best = learned(report.played, report.budget)
     if best is not None:
         total = best.total
-        found.append(
-            (f"{percent(total.hits, total.calls)} %", f"with evidence, {100 * best.setting:g} % budget")
-        )
-        found.append((f"{percent(total.different, total.judged)} %", "of those judged were wrong"))
+        share = f"with evidence, {100 * best.setting:g} % budget"
+        found.append((f"{percent(total.hits, total.calls)} %", share))
+        found.append((f"{total.different} of {total.judged}", "judged answers by meaning wrong"))
     found.append((f"{now.prompt + now.completion:,}", "tokens saved, as configured now"))
     if report.prices.known:
         money = report.prices.of(now.prompt, now.completion)
@@ -181,11 +186,12 @@ def plot_time(report: LogReport, path: Path) -> Path:
 
 
 def _shown(report: LogReport) -> list[Played]:
-    learned = [one for one in report.played if one.rule == "askonce"]
-    return [one for one in report.played if one.rule == NOW] + learned[1:2]
+    best = learned(report.played, report.budget)
+    now = [one for one in report.played if one.rule == NOW]
+    return now if best is None else [*now, best]
 
 
-def _figure():  # type: ignore[no-untyped-def] # noqa: ANN202 - matplotlib ships no types
+def _figure() -> Any:  # noqa: ANN401 - matplotlib ships no types
     try:
         from matplotlib.figure import Figure
     except ImportError:

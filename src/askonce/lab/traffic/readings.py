@@ -37,8 +37,8 @@ class KeptReadings:
                 folder.mkdir(parents=True, exist_ok=True)
             self._file = sqlite3.connect(folder / f"log-{name}.sqlite3" if folder else "")
             self._file.execute(
-                "CREATE TABLE IF NOT EXISTS readings (text BLOB PRIMARY KEY, vector BLOB, tokens BLOB)"
-                " WITHOUT ROWID"
+                "CREATE TABLE IF NOT EXISTS readings"
+                " (text BLOB PRIMARY KEY, vector BLOB, tokens BLOB) WITHOUT ROWID"
             )
         except (OSError, sqlite3.Error) as reason:
             raise ConfigError(f"--cache {folder} cannot be used: {reason}") from None

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 AGES = (60.0, 300.0, 900.0, 3600.0, 4 * 3600.0, 86400.0, 3 * 86400.0, 7 * 86400.0)
 """Lives to choose among, in seconds."""
-_COMPARED = 3000
+_COMPARED = 1000
 """Pairs of answers to the same request that are compared, spread over the log."""
 _OVERHEAD = 256 + 512
 """Bytes of a hot entry beside its answer and question."""
@@ -133,9 +133,7 @@ def _agreement(traffic: Traffic, one: Asked, two: Asked) -> str:
         return "same"
     number = traffic.questions[two.key]
     question = traffic.texts.get(number) if number >= 0 else ""
-    return compare(
-        traffic.texts.get(one.answer), traffic.texts.get(two.answer), question
-    ).agreement
+    return compare(traffic.texts.get(one.answer), traffic.texts.get(two.answer), question).agreement
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from askonce.lab.traffic.rules import Rule
     from askonce.ports import Agreement, ReadText, Vector
 
+    Alive = Callable[[NDArray[np.int64]], NDArray[np.bool_]]
+
 _ALPHA = 0.05
 _Z = 2.0
 
@@ -143,7 +145,7 @@ class Stage:
         """Of a partition: its keys in the order of the rows."""
         self._gather()
 
-    def near(self, key: int, alive: Callable[[NDArray[np.int64]], NDArray[np.bool_]], k: int) -> Near | None:
+    def near(self, key: int, alive: Alive, k: int) -> Near | None:
         """The nearest of the key's partition that are alive; None for a key without a vector."""
         at = self._row.get(key)
         if at is None:
@@ -269,9 +271,9 @@ class Replay:
             count.exact = 1
             count.prompt, count.completion = call.prompt, call.completion
             return count
-        if not call.semantic or not self._by_meaning(number, call, count):
-            if call.stored:
-                self._store.keep(call, self._lives)
+        served = call.semantic and self._by_meaning(number, call, count)
+        if call.stored and not served:
+            self._store.keep(call, self._lives)
         return count
 
     def _by_meaning(self, number: int, call: Asked, count: Count) -> bool:

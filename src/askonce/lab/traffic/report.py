@@ -130,6 +130,8 @@ class LogReport(msgspec.Struct, frozen=True, kw_only=True):
     """Calls at the start of the log that all rules were replayed on."""
     questions: int
     lives: tuple[float, float]
+    budget: float
+    """As configured."""
     repeats: Repeats
     played: tuple[Played, ...]
     namespaces: tuple[NamespaceRow, ...]
@@ -144,9 +146,7 @@ class Job(NamedTuple):
     made: Callable[[], Rule]
 
 
-def desk_of(
-    dim: int, config: Config, budget: float | None, mode: Callable[[str], Mode]
-) -> ByDesk:
+def desk_of(dim: int, config: Config, budget: float | None, mode: Callable[[str], Mode]) -> ByDesk:
     """The gateway's desk; budget: of all namespaces, None as configured."""
     names = namespaces(config)
     trust = config.trust
@@ -188,8 +188,7 @@ def jobs(config: Config, options: LogOptions, dim: int) -> list[Job]:
     found += [Job("guards", floor, partial(Guarded, floor)) for floor in floors]
     found += [Job("per-entry", share, partial(_per_entry, share)) for share in budgets]
     found += [
-        Job("askonce", share, partial(desk_of, dim, config, share, _always_on))
-        for share in budgets
+        Job("askonce", share, partial(desk_of, dim, config, share, _always_on)) for share in budgets
     ]
     return found
 
@@ -200,6 +199,17 @@ def _per_entry(share: float) -> Rule:
 
 def _always_on(_name: str) -> Mode:
     return "on"
+
+
+def budget_of(config: Config) -> float:
+    """The share that holds where a namespace has none of its own."""
+    return namespaces(config).rules("").budget.share
+
+
+def learned(played: Sequence[Played], budget: float) -> Played | None:
+    """AskOnce by evidence at this budget, or the next one there is."""
+    found = [one for one in played if one.rule == "askonce"]
+    return min(found, key=lambda one: abs(one.setting - budget), default=None)
 
 
 def lives_of(config: Config) -> Lives:
@@ -226,9 +236,7 @@ def window(traffic: Traffic, most: int) -> tuple[list[Asked], list[int]]:
                 break
             crowds[place] = crowds.get(place, 0) + 1
         seen[call.key] = seen.get(call.key, 0) + 1
-    wanted = [
-        key for key, times in seen.items() if times > 1 or crowds[traffic.places[key]] > 1
-    ]
+    wanted = [key for key, times in seen.items() if times > 1 or crowds[traffic.places[key]] > 1]
     return traffic.calls[:taken], wanted
 
 
@@ -290,10 +298,11 @@ def reported(
         replayed=len(stage.calls),
         questions=sum(len(members) for members in stage.members.values()),
         lives=lives_of(config),
+        budget=budget_of(config),
         repeats=repeats(traffic),
         played=played,
         namespaces=tuple(_namespaces(traffic, played)),
-        partitions=tuple(_partitions(stage, played)),
+        partitions=tuple(_partitions(stage, learned(played, budget_of(config)) or played[0])),
     )
 
 
@@ -317,9 +326,8 @@ def _namespaces(traffic: Traffic, played: Sequence[Played]) -> list[NamespaceRow
     ]
 
 
-def _partitions(stage: Stage, played: Sequence[Played]) -> list[PlaceRow]:
-    """The largest partitions under AskOnce, or under what is configured."""
-    best = next((one for one in played if one.rule == "askonce"), played[0])
+def _partitions(stage: Stage, best: Played) -> list[PlaceRow]:
+    """The largest partitions under one rule."""
     largest = sorted(best.places, key=lambda place: -best.places[place].calls)[:_PLACES]
     rows = []
     for number in largest:

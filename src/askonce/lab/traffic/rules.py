@@ -220,9 +220,7 @@ class ByDesk:
             known.append(Neighbour(score, item, read.vector.tobytes()))
         return known
 
-    def _record(
-        self, found: Found, at: int, said: Agreement, source: EvidenceSource
-    ) -> Evidence:
+    def _record(self, found: Found, at: int, said: Agreement, source: EvidenceSource) -> Evidence:
         verdict = self._verdict
         if verdict is None:
             raise RuntimeError("nothing was decided")

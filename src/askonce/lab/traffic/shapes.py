@@ -10,6 +10,7 @@ import msgspec
 from askonce.errors import AskOnceError
 
 CHAT = "/v1/chat/completions"
+_HOUR = 3600.0
 _MILLISECONDS = 1e11
 """A larger number is a time in milliseconds."""
 _CHAT_CALLS = frozenset({"completion", "acompletion"})
@@ -100,7 +101,7 @@ def _read(members: dict[str, msgspec.Raw], line: bytes) -> Logged:
 
 def _own(found: _Own) -> Logged:
     answer = _value(found.answer if bytes(found.answer) != b"null" else found.response)
-    status = found.status
+    status: Any = found.status
     if type(answer) is dict and "body" in answer:
         status = answer.get("status_code", answer.get("status", status))
         answer = answer["body"]
@@ -110,7 +111,7 @@ def _own(found: _Own) -> Logged:
         request=raw if whole else _unwrapped(_value(raw)),
         answer=_completion(answer, {}),
         time=_time(found.time),
-        seconds=max(0.0, found.seconds),
+        seconds=_took(found.seconds),
         endpoint=found.endpoint,
         tenant=found.tenant,
         namespace=found.namespace,
@@ -139,7 +140,7 @@ def _litellm(found: dict[str, Any]) -> Logged:
         request=_encode(body),
         answer=_completion(found.get("response"), usage),
         time=begun,
-        seconds=max(0.0, ended - begun) if begun is not None and ended is not None else 0.0,
+        seconds=_took(ended - begun) if begun is not None and ended is not None else 0.0,
         endpoint=CHAT if call in _CHAT_CALLS else str(call),
         tenant=str(metadata.get("user_api_key_hash") or ""),
         status=500 if found.get("status") == "failure" else 200,
@@ -164,7 +165,7 @@ def _langfuse(found: dict[str, Any]) -> Logged:
         request=_encode(body),
         answer=_completion(_parsed(found.get("output")), usage),
         time=begun,
-        seconds=max(0.0, ended - begun) if begun is not None and ended is not None else 0.0,
+        seconds=_took(ended - begun) if begun is not None and ended is not None else 0.0,
         tenant=str(found.get("userId") or ""),
         status=500 if found.get("level") == "ERROR" else 200,
     )
@@ -218,6 +219,11 @@ def _completion(answer: Any, usage: dict[str, Any]) -> bytes:  # noqa: ANN401 - 
     return _encode({**whole, "usage": usage})
 
 
+def _took(seconds: float) -> float:
+    """How long a call took, within reason."""
+    return min(max(0.0, seconds), _HOUR)
+
+
 def _time(value: Any) -> float | None:  # noqa: ANN401 - any JSON
     """Seconds since 1970 from a number or an ISO 8601 text; raises ValueError."""
     if type(value) is str:
@@ -225,4 +231,7 @@ def _time(value: Any) -> float | None:  # noqa: ANN401 - any JSON
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     if type(value) not in {int, float}:
         return None
-    return float(value) / 1000 if value > _MILLISECONDS else float(value)
+    seconds = float(value) / 1000 if value > _MILLISECONDS else float(value)
+    if not 0 <= seconds <= _MILLISECONDS:
+        raise ValueError("no time of day")
+    return seconds

@@ -10,9 +10,9 @@ from askonce.lab.traffic.report import NOW
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from askonce.lab.traffic.repeats import Repeats
     from askonce.lab.traffic.replay import Count, Played
     from askonce.lab.traffic.report import LogReport, NamespaceRow
-    from askonce.lab.traffic.repeats import Repeats
 
 HEADS = [
     "rule", "setting", "answered %", "exact %", "semantic %", "wrong %", "below %", "judged",
@@ -41,7 +41,7 @@ def head(report: LogReport) -> str:
             f"replayed: the first {report.replayed} calls, with {report.questions} different"
             " questions to compare (--questions)"
         )
-    if not report.embedder:
+    if report.calls and not report.embedder:
         lines.append("replayed by the exact tier alone: there is no embedder")
     if report.untimed:
         lines.append(f"{report.untimed} calls have no time: taken as a second apart")
@@ -55,9 +55,9 @@ def head(report: LogReport) -> str:
 def _left_out(report: LogReport) -> list[str]:
     parts = []
     if report.left_out:
-        rows = [["left out", "lines", "first at"]]
-        rows += [[one.reason, str(one.lines), ", ".join(one.first)] for one in report.left_out]
-        parts.append(aligned(rows, left=1))
+        rows = [["lines", "left out because", "first at"]]
+        rows += [[str(one.lines), one.reason, ", ".join(one.first)] for one in report.left_out]
+        parts.append(aligned(rows, left=3))
     for title, counts in (
         ("answers not stored", report.refused),
         ("requests never answered by meaning", report.unasked),
@@ -73,7 +73,7 @@ def _repeats(found: Repeats) -> str:
     lines = [f"The very same request again: {found.again} calls ({share} %)"]
     if found.again:
         p50, _, p90, p95, _ = map(span, found.intervals)
-        lines.append(f"  since it was last asked: median {p50}, 90 % within {p90}, 95 % within {p95}")
+        lines.append(f"  after: median {p50}, 90 % within {p90}, 95 % within {p95}")
     judged = sum(each.judged for each in found.changes)
     if judged:
         changed = sum(each.different for each in found.changes)
@@ -90,8 +90,7 @@ def _rules(report: LogReport) -> str:
     return (
         f"What would have been answered without the engine (exact {exact}, semantic {semantic})\n"
         "wrong %: of the judged hits by meaning; below %: the bound on it, at 95 %;"
-        " reworded: those in other words\n"
-        + aligned(rows)
+        " reworded: those in other words\n" + aligned(rows)
     )
 
 
@@ -136,7 +135,8 @@ def saved(report: LogReport, total: Count) -> str:
     """Tokens, and money where prices are known, audits paid for."""
     prompt = total.prompt - total.audit_prompt
     completion = total.completion - total.audit_completion
-    told = f"{prompt + completion:,} ({percent(prompt + completion, report.prompt + report.completion)} %)"
+    tokens = prompt + completion
+    told = f"{tokens:,} ({percent(tokens, report.prompt + report.completion)} %)"
     if not report.prices.known:
         return told
     return f"{told}, ${report.prices.of(prompt, completion):,.2f}"
@@ -144,7 +144,17 @@ def saved(report: LogReport, total: Count) -> str:
 
 def _namespaces(rows: Sequence[NamespaceRow]) -> str:
     shown = [row for row in rows if row.calls]
-    heads = ["namespace", "rule", "calls", "exact %", "semantic %", "wrong", "judged", "unsure", "below %"]
+    heads = [
+        "namespace",
+        "rule",
+        "calls",
+        "exact %",
+        "semantic %",
+        "wrong",
+        "judged",
+        "unsure",
+        "below %",
+    ]
     body = [
         [
             row.namespace,
@@ -179,7 +189,7 @@ def _partitions(report: LogReport) -> str:
         ]
         for row in report.partitions
     ]
-    return "The largest partitions (the same but for the last user text)\n" + aligned(
+    return "The largest partitions (the same but for the last user text), by evidence\n" + aligned(
         [heads, *body], left=3
     )
 

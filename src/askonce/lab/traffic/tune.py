@@ -13,7 +13,7 @@ from askonce.lab.traffic.advice import Advice
 from askonce.lab.traffic.replay import Lives, Played, Replay, Stage
 from askonce.lab.traffic.report import NOW, Job, LogOptions, LogReport
 from askonce.lab.traffic.rules import Guarded
-from askonce.lab.traffic.tables import percent, saved
+from askonce.lab.traffic.tables import percent, saved, span
 from askonce.lab.traffic.toml import snippet
 from askonce.settings.parse import build, from_table
 from askonce.trust.budget import PRESETS
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from askonce.lab.vectors import Progress
     from askonce.ports import Embedder
 
+_DAY = 86400.0
 _LONG = 7 * 86400.0
 _TIMED = 32
 """Questions embedded to know how long one takes."""
@@ -61,13 +62,13 @@ async def tuned(
     progress: Progress,
 ) -> TuneReport:
     """Replay, advise, and replay with the advice."""
-    embedder, readings = opened if opened else (None, None)
+    embedder, readings = opened or (None, None)
     stage = await report.staged(traffic, readings, options, progress)
     seen = _Seen(traffic, stage, config, embedder, readings)
     dim = embedder.dim if embedder is not None else 0
     chosen = msgspec.structs.replace(
         options,
-        budgets=tuple(sorted({meaning.budget_of(config), *_presets()})),
+        budgets=tuple(sorted({report.budget_of(config), *_presets()})),
         floors=tuple(sorted({*options.floors, config.semantic.floor})),
     )
     todo = [job for job in report.jobs(config, chosen, dim) if job.rule != "per-entry"]
@@ -75,7 +76,8 @@ async def tuned(
     advised = tuple(await _advise(seen, played))
     toml = snippet(advised)
     changed = applied(config, toml)
-    progress("replaying with the advice taken")
+    if traffic.calls:
+        progress("replaying with the advice taken")
     job = Job(NOW, 0.0, lambda: report.current_rule(changed, dim))
     lives = report.lives_of(changed)
     then = Replay(stage, job.made(), lives, changed.semantic.neighbours).run("then", 0.0)
@@ -91,7 +93,7 @@ def _presets() -> list[float]:
 async def _advise(seen: _Seen, played: Sequence[Played]) -> list[Advice]:
     traffic, config = seen.traffic, seen.config
     calls = traffic.calls
-    timed = not traffic.untimed
+    timed = traffic.timed
     seconds = calls[-1].time - calls[0].time if timed and calls else 0.0
     again = repeats.repeats(traffic)
     found = [advice.exact_ttl(again, config, seconds)]
@@ -99,7 +101,7 @@ async def _advise(seen: _Seen, played: Sequence[Played]) -> list[Advice]:
         found.append(advice.semantic_ttl(_ages(seen), config, seconds))
         found += meaning.by_meaning(meaning.evidence(played, traffic.namespaces), config)
         if timed:
-            took = await _times(seen, seen.embedder)
+            took = await _times(seen, seen.readings)
             found += advice.embedder(advice.timing(calls, took), config)
     ttl = found[0].then
     life = float(ttl)
@@ -117,15 +119,13 @@ def _ages(seen: _Seen) -> list[float]:
     return Replay(seen.stage, rule, lives, seen.config.semantic.neighbours).run("", 0.0).ages
 
 
-async def _times(seen: _Seen, embedder: Embedder) -> list[float]:
+async def _times(seen: _Seen, readings: KeptReadings) -> list[float]:
     """Seconds that reading a question takes here, measured anew: kept ones cost nothing."""
-    if seen.readings is None:
-        return []
     keys = list(dict.fromkeys(call.key for call in seen.stage.calls if call.semantic))
     step = max(1, len(keys) // _TIMED)
     for key in keys[::step][:_TIMED]:
-        await seen.readings.measure(seen.traffic.text(key))
-    return seen.readings.took
+        await readings.measure(seen.traffic.text(key))
+    return readings.took
 
 
 def applied(config: Config, toml: str) -> Config:
@@ -186,7 +186,10 @@ def _brings(found: TuneReport) -> str:
                 saved(found.log, total),
             ]
         )
-    return (
+    short = ""
+    if found.log.span < _DAY:
+        short = f"The log covers {span(found.log.span)}: lives and peaks are as sure as that.\n"
+    return short + (
         f"On the first {found.log.replayed} calls (*: changes, ?: for you to decide)\n"
         + aligned(table, left=1)
     )

@@ -17,6 +17,7 @@ from askonce.config import (
     Config,
     ControlConfig,
     ExactConfig,
+    RecordConfig,
     SemanticConfig,
     ServerConfig,
     TenantConfig,
@@ -155,6 +156,7 @@ def config_of(
     tenants: Mapping[str, Any] | None = None,
     controls: Mapping[str, Any] | None = None,
     breaker: Mapping[str, Any] | None = None,
+    record: Mapping[str, Any] | None = None,
 ) -> Config:
     """A configuration with patient deadlines; the sections replace single settings."""
     settings = upstream or ({},) * len(urls)
@@ -171,6 +173,7 @@ def config_of(
         tenants=TenantConfig(**(tenants or {})),
         controls=ControlConfig(**(controls or {})),
         breaker=BreakerConfig(**(breaker or {})),
+        record=RecordConfig(**(record or {})),
     )
 
 

@@ -154,18 +154,28 @@ def ingest(paths: Iterable[Path], config: Config, *, limit: int, progress: Progr
     """Read at most `limit` calls (0: all) of these files; raises ConfigError."""
     traffic = Traffic()
     reader = _Reader(traffic, config)
-    for path in paths:
-        for number, line, fault in _followed(path, traffic, progress):
-            if limit and len(traffic.calls) >= limit:
-                traffic.cut = True
-                break
-            traffic.lines += 1
-            reader.take(line, fault, f"{path.name}:{number}")
+    try:
+        for path in paths:
+            _take_file(path, reader, traffic, limit, progress)
+    except BaseException:
+        traffic.close()
+        raise
     times = [call.time for call in traffic.calls]
     traffic.disordered = sum(later < earlier for earlier, later in pairwise(times))
     if traffic.disordered:
         traffic.calls.sort(key=lambda call: call.time)
     return traffic
+
+
+def _take_file(
+    path: Path, reader: _Reader, traffic: Traffic, limit: int, progress: Progress
+) -> None:
+    for number, line, fault in _followed(path, traffic, progress):
+        if limit and len(traffic.calls) >= limit:
+            traffic.cut = True
+            return
+        traffic.lines += 1
+        reader.take(line, fault, f"{path.name}:{number}")
 
 
 def _followed(path: Path, traffic: Traffic, progress: Progress) -> Iterator[tuple[int, bytes, str]]:

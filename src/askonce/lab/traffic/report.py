@@ -266,7 +266,8 @@ def play_all(
         done += _COSTS[job.rule]
         left = (time.monotonic() - begun) / done * (cost - done)
         named = f"{job.rule} {job.setting:g}" if job.setting else job.rule
-        progress(f"replay {number} of {len(todo)}: {named}, about {left:.0f} s left")
+        if stage.calls:
+            progress(f"replay {number} of {len(todo)}: {named}, about {left:.0f} s left")
     return tuple(played)
 
 

@@ -27,6 +27,8 @@ Part = Literal[
 
 SkipCause = Literal["deadline", "breaker", "busy", "too_long", "error", "unreadable"]
 
+RecordOutcome = Literal["written", "no_store", "too_long", "unreadable", "busy", "failed"]
+
 BreakerState = Literal["closed", "open", "half_open"]
 
 
@@ -120,4 +122,4 @@ class Embedded(Event, frozen=True, gc=False):
 class Recorded(Event, frozen=True, gc=False):
     """A call went into the request log, or did not and why."""
 
-    outcome: Literal["written", "no_store", "too_long", "unreadable", "busy", "failed"]
+    outcome: RecordOutcome

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from tests.lab.traffic.logs import call, faq, write
 
 from askonce.cli import main, traffic
+from askonce.cli.serve import banner, try_settings
+from askonce.config import Config, RecordConfig, ServerConfig
+from askonce.errors import ConfigError
 from askonce.settings import load_config
 from askonce.testing.embedders import TokenEmbedder
-
-if TYPE_CHECKING:
-    from askonce.config import Config
 
 
 @pytest.fixture(autouse=True)
@@ -68,6 +69,18 @@ def test_a_log_that_is_not_there_cannot_be_used(
     """Named, with the reason."""
     assert main([*command, "gone.jsonl"]) == 2
     assert "gone.jsonl cannot be read" in capsys.readouterr().err
+
+
+def test_the_server_says_that_it_records(home: Path) -> None:
+    """And where; a file that cannot be written stops it before it starts."""
+    home.mkdir(exist_ok=True)
+    server = ServerConfig(data_dir=str(home))
+    config = Config(server=server, record=RecordConfig(path="calls.jsonl"))
+    assert f"record    {home / 'calls.jsonl'}: WARNING" in "\n".join(banner(config))
+    asyncio.run(try_settings(config))
+    assert (home / "calls.jsonl").stat().st_mode & 0o777 == 0o600
+    with pytest.raises(ConfigError, match=r"record\.path"):
+        asyncio.run(try_settings(Config(server=server, record=RecordConfig(path="no/such"))))
 
 
 def test_a_price_must_be_one(capsys: pytest.CaptureFixture[str]) -> None:

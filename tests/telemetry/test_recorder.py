@@ -183,7 +183,7 @@ async def test_the_configured_path_lies_in_the_data_directory(tmp_path: Path) ->
         server=ServerConfig(data_dir=str(tmp_path)), record=RecordConfig(path="calls.jsonl")
     )
     assert path_of(config) == tmp_path / "calls.jsonl"
-    recorder = await Recorder.open(config, RecordingSink())
+    recorder = Recorder.configured(config, RecordingSink())
     await recorder.close()
     absolute = msgspec.structs.replace(config, record=RecordConfig(path="/else/x"))
     assert str(path_of(absolute)) == "/else/x"

@@ -41,7 +41,7 @@ class Recording:
                 await handler(scope, receive, send)
                 return
             if _forbids(scope["headers"]):
-                self._recorder.refuse("no_store")
+                self._recorder.count("no_store")
                 await handler(scope, receive, send)
                 return
             copy = _Copy(receive, send, self._recorder.max_call_bytes)
@@ -56,7 +56,7 @@ class Recording:
 
     def _hand_in(self, scope: Scope, copy: _Copy, time: float, seconds: float) -> None:
         if is_encoded(scope["headers"]):
-            self._recorder.refuse("unreadable")
+            self._recorder.count("unreadable")
             return
         try:
             envelope = self._read_envelope(scope["headers"])

@@ -145,7 +145,7 @@ class Service:
             new_id=new_id,
         )
         if config.record.path:
-            self._recorder = await Recorder.open(config, sink)
+            self._recorder = Recorder.configured(config, sink)
             recording = Recording(self._recorder, read_envelope, clock)
             self._chat = recording.around(self._chat)
             self._passthrough = recording.around(self._passthrough)

@@ -23,6 +23,7 @@ from askonce.worker import Worker, WorkerBusy, WorkerClosed
 
 if TYPE_CHECKING:
     from askonce.config import Config
+    from askonce.events import RecordOutcome
     from askonce.ports import Sink
 
 VERSION = 1
@@ -69,31 +70,32 @@ class Recorder:
         self._tasks: set[asyncio.Task[None]] = set()
 
     @classmethod
-    async def open(cls, config: Config, sink: Sink) -> Recorder:
-        """As configured; raises ConfigError."""
-        path = path_of(config)
-        await asyncio.to_thread(lambda: os.close(open_private(path)))
-        record = config.record
+    def configured(cls, config: Config, sink: Sink) -> Recorder:
+        """Inside a running event loop; raises ConfigError."""
+        limits = config.record
         return cls(
-            path, max_bytes=record.max_bytes, max_call_bytes=record.max_call_bytes, sink=sink
+            path_of(config),
+            max_bytes=limits.max_bytes,
+            max_call_bytes=limits.max_call_bytes,
+            sink=sink,
         )
 
     def take(self, call: Call) -> None:
         """Have the call written behind; raises nothing."""
         size = len(call.request) + len(call.answer)
         if max(len(call.request), len(call.answer)) > self.max_call_bytes:
-            self.refuse("too_long")
+            self.count("too_long")
         elif self._waiting + size > WAITING_BYTES:
-            self.refuse("busy")
+            self.count("busy")
         else:
             self._waiting += size
             task = asyncio.create_task(self._write(call, size))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    def refuse(self, outcome: str) -> None:
-        """Count a call that is not recorded."""
-        self._sink.emit(msgspec.convert({"outcome": outcome}, Recorded))
+    def count(self, outcome: RecordOutcome) -> None:
+        """Tell what became of a call."""
+        self._sink.emit(Recorded(outcome))
 
     async def settled(self) -> None:
         """Wait until nothing waits to be written."""
@@ -107,7 +109,7 @@ class Recorder:
         os.close(self._descriptor)
 
     async def _write(self, call: Call, size: int) -> None:
-        outcome = "written"
+        outcome: RecordOutcome = "written"
         try:
             await self._worker.run(lambda: self._append(line_of(call)))
         except (WorkerBusy, WorkerClosed):
@@ -118,7 +120,7 @@ class Recorder:
             outcome = "failed"
         finally:
             self._waiting -= size
-        self.refuse(outcome)
+        self.count(outcome)
 
     def _append(self, line: bytes) -> None:
         """One write, so that lines of several workers never mix."""

@@ -10,7 +10,14 @@ import msgspec
 import pytest
 from tests.lab.traffic.logs import call, faq, lookalikes, readings, silent, traffic_of
 
-from askonce.config import Config, ExactConfig, SemanticConfig, TenantConfig, TrustConfig
+from askonce.config import (
+    Config,
+    ExactConfig,
+    NamespaceConfig,
+    SemanticConfig,
+    TenantConfig,
+    TrustConfig,
+)
 from askonce.lab.traffic import advice, meaning, tune, tune_page
 from askonce.lab.traffic.advice import Advice, Timing
 from askonce.lab.traffic.repeats import AGES, Change, Demand, Repeats, Sharing
@@ -227,6 +234,25 @@ def test_a_stricter_preset_is_advised_where_it_costs_nothing() -> None:
     assert advised(plain, budgets, config=own)["trust.preset"].then == "docs"
     budgets[0.003] = count(semantic=200, same=200)
     assert advised(plain, budgets)["trust.preset"].then == "docs"
+
+
+def test_a_namespace_may_do_with_a_stricter_preset() -> None:
+    """Where it costs that one nothing, though others would lose; not where it has its own."""
+    plain = play("guards", 0.97, count(semantic=50, same=50), {})
+    shares = {0.003: 200, 0.01: 400}
+    played = [plain] + [
+        play("askonce", share, count(semantic=hits, same=hits), {0: count(same=300)})
+        for share, hits in shares.items()
+    ]
+    found = meaning.evidence(played, ["shop"])
+    told = {one.key: one.then for one in meaning.by_meaning(found, Config())}
+    assert told["trust.preset"] == "docs"
+    assert told["trust.namespaces.shop.preset"] == "support"
+    own = {"shop": NamespaceConfig(mode="off", budget=0.02)}
+    config = Config(trust=TrustConfig(namespaces=own))
+    told = {one.key: one.then for one in meaning.by_meaning(found, config)}
+    assert "trust.namespaces.shop.preset" not in told
+    assert told["trust.namespaces.shop.mode"] == "on"
 
 
 def test_a_tier_that_finds_nothing_is_not_worth_its_embedder() -> None:

@@ -60,12 +60,14 @@ def by_meaning(found: Evidence, config: Config) -> list[Advice]:
         return []
     if max(learned.semantic, plain.semantic) < _WORTH * learned.calls:
         return [_not_worth(learned, config)]
-    modes = {name: _mode(count, share) for name, count in _counts(found, share).items()}
     general, why = _mode(learned, share)
-    apart = {name: told for name, told in modes.items() if told[0] != general}
+    known = _counts(found, share)
+    modes = {name: _mode(count, share) for name, count in known.items()}
+    apart = {name: told for name, told in modes.items() if told[0] != _own(config, name, general)}
     trusting = _trust(plain, learned, share, config, apart=bool(apart) or general != "on")
-    advice = [_floor(found, share, config), trusting]
+    advice: list[Advice | None] = [_floor(found, share, config), trusting]
     if trusting.then:
+        preset = _preset(found, share, config)
         advice += [
             Advice(
                 key="trust.mode",
@@ -74,10 +76,11 @@ def by_meaning(found: Evidence, config: Config) -> list[Advice]:
                 why=why,
                 risk=_RISKS[general],
             ),
-            _preset(found, share, config),
+            preset,
             *(_namespace(name, told, config) for name, told in apart.items()),
+            *(_stricter(found, name, str(preset.then), config) for name in known),
         ]
-    return advice
+    return [one for one in advice if one is not None]
 
 
 _RISKS: dict[Mode, str] = {
@@ -190,26 +193,65 @@ def _next_up(found: Evidence, share: float, now: float) -> float:
 
 def _preset(found: Evidence, share: float, config: Config) -> Advice:
     """A stricter one where it costs next to nothing; never a looser one."""
-    shares = {name: preset.share for name, preset in PRESETS.items()}
-    answered = {
-        name: found.budgets[of].total.hit_share
-        for name, of in shares.items()
-        if of in found.budgets
-    }
+    answered = {name: one.total.hit_share for name, one in _presets(found).items()}
     told = ", ".join(
-        f"{name} ({100 * shares[name]:g} %) {100 * hit:.1f} %" for name, hit in answered.items()
+        f"{name} ({100 * PRESETS[name].share:g} %) {100 * hit:.1f} %"
+        for name, hit in answered.items()
     )
-    least = found.budgets[share].total.hit_share - _CHEAP
-    strict = [name for name, hit in answered.items() if shares[name] < share and hit >= least]
-    then = min(strict, key=lambda name: shares[name], default=config.trust.preset)
-    own = config.trust.budget > 0
+    now = config.trust.preset
+    here = found.budgets[share].total.hit_share
     return Advice(
         key="trust.preset",
-        now=config.trust.preset,
-        then=config.trust.preset if own else then,
+        now=now,
+        then=now if config.trust.budget else _strictest(answered, here, share) or now,
         why=f"answered with {told}",
-        risk="fewer hits in exchange for fewer wrong ones",
+        risk=_FEWER,
     )
+
+
+_FEWER = "fewer hits in exchange for fewer wrong ones"
+
+
+def _presets(found: Evidence) -> dict[str, Played]:
+    """The replays under each preset."""
+    known = {name: preset.share for name, preset in PRESETS.items()}
+    return {name: found.budgets[of] for name, of in known.items() if of in found.budgets}
+
+
+def _strictest(answered: Mapping[str, float], here: float, share: float) -> str | None:
+    """The strictest preset that answers about as much as `here`, if it is stricter than share."""
+    cheap = [
+        name
+        for name, hit in answered.items()
+        if PRESETS[name].share < share and hit >= here - _CHEAP
+    ]
+    return min(cheap, key=lambda name: PRESETS[name].share, default=None)
+
+
+def _stricter(found: Evidence, name: str, general: str, config: Config) -> Advice | None:
+    """A stricter preset for one namespace, where that costs it next to nothing."""
+    own = config.trust.namespaces.get(name)
+    if config.trust.budget or (own is not None and (own.budget or own.preset)):
+        return None
+    number = found.names.index(name)
+    answered = {preset: one.namespaces[number].hit_share for preset, one in _presets(found).items()}
+    then = _strictest(answered, answered.get(general, 1.0), PRESETS[general].share)
+    if then is None:
+        return None
+    return Advice(
+        key=f"trust.namespaces.{name}.preset",
+        now=general,
+        then=then,
+        why=f"{100 * answered[then]:.1f} % answered, with {general}"
+        f" {100 * answered[general]:.1f} %",
+        risk=_FEWER,
+    )
+
+
+def _own(config: Config, name: str, general: Mode) -> Mode:
+    """The mode of a namespace if the general one were taken."""
+    own = config.trust.namespaces.get(name)
+    return own.mode if own is not None and own.mode is not None else general
 
 
 def _namespace(name: str, told: tuple[Mode, str], config: Config) -> Advice:

@@ -27,6 +27,8 @@ ENOUGH = 0.95
 """Share of what could be had that a setting should give."""
 _JUDGED = 20
 _NOISE = 0.02
+_MOST = 0.9
+"""Share of re-asks below which other reasons than lives keep them from being served."""
 _ALPHA = 0.05
 _HEADROOM = 1.5
 _BUSY = 0.6
@@ -91,6 +93,8 @@ def exact_ttl(found: Repeats, config: Config, seconds: float) -> Advice:
 def _why_ttl(found: Repeats, kept: dict[float, float], needed: float, fresh: float) -> str:
     p95 = span(found.intervals[3])
     serves = f"{span(needed)} serves {_share(kept[needed])}"
+    if max(kept.values()) < _MOST:
+        serves += f" of at most {_share(max(kept.values()))}, as not all answers are stored"
     why = f"95 % of {found.again} re-asks come within {p95}; {serves}"
     if fresh < AGES[-1]:
         why += f"; beyond {span(fresh)} the engine answers otherwise"
@@ -221,8 +225,9 @@ def embedder(found: Timing, config: Config) -> list[Advice]:
             key="server.workers",
             now=workers,
             then=needed,
-            why=f"{told}: {_share(load)} of a core in each worker",
+            why=f"{told}, measured here: {_share(load)} of a core in each worker",
             risk='a core and a memory cache for each; or semantic.mode = "fast"',
+            optional=True,
         ),
         Advice(
             key="semantic.queue",
@@ -230,7 +235,8 @@ def embedder(found: Timing, config: Config) -> list[Advice]:
             then=min(now.queue, useful),
             why=f"after {useful} texts of {1e3 * found.seconds:.0f} ms the deadline of"
             f" {1e3 * now.deadline:.0f} ms has passed",
-            risk="none: what waits longer is late anyhow",
+            risk="none, if the gateway's machine is no faster: what waits longer is late anyhow",
+            optional=True,
         ),
     ]
 

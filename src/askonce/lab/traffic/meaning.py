@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 CALLS = 200
 """Calls of a namespace below which nothing is said of it."""
+_MANY = 1000
+"""Calls from which it counts that nothing was found."""
 _WORTH = 0.005
 """Share of the calls below which answers by meaning are not worth their embedding."""
 _CHEAP = 0.01
@@ -56,10 +58,11 @@ def by_meaning(found: Evidence, config: Config) -> list[Advice]:
     share = budget_of(config)
     learned = found.budgets[share].total
     plain = found.guards[config.semantic.floor].total
-    if learned.calls < CALLS:
-        return []
-    if max(learned.semantic, plain.semantic) < _WORTH * learned.calls:
+    idle = max(learned.semantic, plain.semantic) < _WORTH * learned.calls
+    if idle and learned.calls >= _MANY:
         return [_not_worth(learned, config)]
+    if learned.calls < CALLS or max(learned.judged, plain.judged) < FEW:
+        return [_too_few(max(learned.judged, plain.judged), config)]
     general, why = _mode(learned, share)
     known = _counts(found, share)
     modes = {name: _mode(count, share) for name, count in known.items()}
@@ -90,6 +93,12 @@ _RISKS: dict[Mode, str] = {
 }
 
 
+def _too_few(judged: int, config: Config) -> Advice:
+    now = config.semantic.floor
+    why = f"only {judged} judged answers by meaning: too few to tell"
+    return Advice(key="semantic.floor", now=now, then=now, why=why)
+
+
 def _not_worth(learned: Count, config: Config) -> Advice:
     share = percent(learned.semantic, learned.calls, digits=2)
     return Advice(
@@ -107,7 +116,7 @@ def _mode(count: Count, share: float) -> tuple[Mode, str]:
         f"{percent(count.semantic, count.calls)} % of {count.calls} calls by meaning,"
         f" {count.different} of {count.judged} judged were wrong"
     )
-    if count.semantic < _WORTH * count.calls:
+    if count.semantic < _WORTH * count.calls and count.calls >= _MANY:
         return "off", f"{told}: not worth the embedding"
     if count.judged < FEW:
         return "shadow", f"{told}: too few to be sure"

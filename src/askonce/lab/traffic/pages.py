@@ -160,6 +160,7 @@ def plot_rules(report: LogReport, path: Path) -> Path:
             axes.plot([x], [y], marker="*", ms=14, color="black", ls="", label="as configured")
     axes.set(xlabel="wrong, % of the judged semantic hits", ylabel="answered, % of the calls")
     axes.set_title("How much, and how wrongly")
+    axes.set_xlim(0, max(1.0, axes.get_xlim()[1]))
     axes.grid(visible=True, alpha=0.3)
     axes.legend()
     figure.savefig(path, dpi=120)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from askonce.lab.table import aligned
 from askonce.lab.traffic.report import NOW
+from askonce.trust.bound import excess_chance
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from askonce.lab.traffic.repeats import Repeats
     from askonce.lab.traffic.replay import Count, Played
     from askonce.lab.traffic.report import LogReport, NamespaceRow
+
+_ALPHA = 0.05
 
 HEADS = [
     "rule", "setting", "answered %", "exact %", "semantic %", "wrong %", "below %", "judged",
@@ -124,8 +127,10 @@ def held(one: Played) -> str:
     if not total.judged:
         return "unknown"
     of = total.judged if one.rule == "askonce" else total.calls
-    if total.different / of > one.setting:
+    if excess_chance(total.different, of, one.setting) <= _ALPHA:
         return "over"
+    if total.different > one.setting * of:
+        return "open"
     told = total.judged >= total.unsure + total.unjudged
     proven = one.rule == "askonce" and told and total.bound <= one.setting
     return "proven" if proven else "kept"

@@ -66,7 +66,7 @@ def _figures(found: TuneReport) -> list[tuple[str, str]]:
         (f"{percent(now.hits, now.calls)} %", "answered without the engine now"),
         (f"{percent(then.hits, then.calls)} %", "with the advice taken"),
         (f"{then.different} of {then.judged}", "judged answers by meaning wrong, then"),
-        (f"{sum(one.changes for one in found.advice)}", "settings to change"),
+        (f"{sum(one.changes and not one.optional for one in found.advice)}", "settings to change"),
     ]
     if log.prices.known:
         money = log.prices.of(then.prompt - now.prompt, then.completion - now.completion)

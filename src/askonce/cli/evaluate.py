@@ -26,8 +26,12 @@ def evaluate(config: Config, arguments: argparse.Namespace) -> int:
     """Print the report; returns the exit code."""
     if arguments.suite:
         return _suite(config, arguments)
+    if arguments.log:
+        from askonce.cli.traffic import replay
+
+        return replay(config, arguments)
     if not arguments.paths:
-        raise ConfigError("name sets or folders to evaluate, or a folder with --suite")
+        raise ConfigError("name sets or folders, a folder with --suite, or a log with --log")
     try:
         from askonce.lab.table import render
     except ImportError as absent:

@@ -107,11 +107,11 @@ def _joined(only: dict[str, int], others: dict[str, int], reading: Reading) -> i
     pairs = _compounds(reading.forms)
     for word in sorted(only):
         if word in pairs:
-            parts = [part for part in pairs[word] if part in others]
+            parts = others.keys() & pairs[word]
         elif 3 <= len(word) <= 5 and word in reading.initials:
             start = reading.initials.index(word)
             spelt = {form(part) for part in reading.words[start : start + len(word)]}
-            parts = [part for part in spelt if part in others]
+            parts = others.keys() & spelt
         else:
             continue
         if parts:

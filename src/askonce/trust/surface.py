@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from askonce.trust.lexicon import CASED, SOFT
+from askonce.trust.lexicon import CASED, SOFT, listed
 from askonce.trust.tokens import CODE, EDGES, INITIALS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     _Two = tuple["Spelling", "Spelling"]
+    _Written = tuple["Spelling", "Surface"]
 
 Style = Literal["sentence", "lower", "upper", "title"]
 
@@ -41,6 +42,14 @@ _ABOUT = re.compile(
     )\b | ^define\b""",
     re.VERBOSE,
 )
+_ABOUT_BEGINS = listed("""
+    spel miss mis typo acce diac uppe lowe came snak titl keba case capi rhym pali anag syll vowe
+    cons homo pron punc comm apos hyph syno anto etym plur sing conj tens part gram proo tran verb
+    rewr rewo reph para refo base asci utf utf8 unic deco enco word repe lett char spac line sent
+    symb digi toke say writ text stri phra pass json defi
+""")
+"""How words begin, in four letters, of which _ABOUT needs at least one."""
+_RUN = re.compile(r"\w+")
 _TASK = re.compile(
     r"""\b(?:
     sort | order | reverse | count | correct | fix | edit | check | validate | parse | format
@@ -56,6 +65,9 @@ _TASK = re.compile(
 _QUOTED = re.compile(
     r"\"([^\"]{1,200})\"|“([^”]{1,200})”|«([^»]{1,200})»|(?<!\w)['\u2018]([^'\n]{1,200})['\u2019](?!\w)"
 )
+_QUOTES = frozenset("\"\u201c\u00ab'\u2018")
+_MARKS = frozenset("{}[]<>\\|=+*&!$\"'\u2032\u2033")
+"""Characters of which _SYMBOLS needs at least one."""
 _SYMBOLS = re.compile(
     r"[{}\[\]<>\\|]|[=+*&]{2,}|(?<!\w)!(?=\w)|\$[?!#@*]|(?<=\d)['\"\u2032\u2033](?!\w)"
 )
@@ -95,31 +107,62 @@ class Surface(msgspec.Struct, frozen=True):
     hidden: bool
     """It holds characters that nobody sees."""
     quoted: frozenset[str]
-    naming: bool
-    """It speaks of identifiers."""
     symbols: tuple[str, ...]
     """Brackets and doubled operators, in order, and formulas with parentheses."""
     spellings: dict[str, tuple[Spelling, ...]]
     """For each word in lower case, how it is written each time."""
+    odd: frozenset[str]
+    """Words that are not written in lower case alone."""
+    joined: frozenset[str]
+    """Words that begin with re-, without the hyphen."""
+    parted: tuple[str, ...]
+    """Words like man-eating, as two."""
     style: Style
 
 
 def seen(text: str) -> Surface:
     """Look at a text; linear in its length."""
     spaced = " ".join(text.split())
-    lowered = text.lower()
     spellings = _spellings(text)
+    odd = {word for word, each in spellings.items() if {one.text for one in each} != {word}}
+    chars = frozenset(text)
+    hyphened = [word for word in spellings if "-" in word] if "-" in chars else []
     return Surface(
         text=text,
         spaced=spaced,
-        literal=bool(_ABOUT.search(lowered) or _TASK.search(lowered)),
+        literal=_is_literal(text.lower()),
         hidden=not text.isascii() and any(_invisible(char) for char in text),
-        quoted=frozenset(_quoted(spaced)),
-        naming=bool(_NAMING.search(lowered)),
-        symbols=(*_SYMBOLS.findall(text), *_formulas(text)),
+        quoted=_NONE if chars.isdisjoint(_QUOTES) else frozenset(_quoted(spaced)),
+        symbols=_symbols(text, chars),
         spellings=spellings,
-        style=_style(text, spellings),
+        odd=frozenset(odd),
+        joined=frozenset(word.replace("-", "") for word in hyphened if word[:3] == "re-"),
+        parted=_parted(hyphened),
+        style=_style(text, spellings, odd),
     )
+
+
+_ENDS = ".!?:\u2026"
+_NONE: frozenset[str] = frozenset()
+
+
+def _is_literal(lowered: str) -> bool:
+    begins = {run[:4] for run in _RUN.findall(lowered)}
+    if not begins.isdisjoint(_ABOUT_BEGINS) and _ABOUT.search(lowered):
+        return True
+    return (":" in lowered or "\n" in lowered) and bool(_TASK.search(lowered))
+
+
+def _symbols(text: str, chars: frozenset[str]) -> tuple[str, ...]:
+    found = [] if chars.isdisjoint(_MARKS) else _SYMBOLS.findall(text)
+    if "(" in chars or ")" in chars:
+        found += _formulas(text)
+    return tuple(found)
+
+
+def _parted(hyphened: list[str]) -> tuple[str, ...]:
+    found = [word.replace("-", " ") for word in hyphened if _PARTICIPLE.search(word)]
+    return tuple(found[:_MOST_PARTED])
 
 
 def rewritten(one: Surface, other: Surface) -> bool:
@@ -133,11 +176,9 @@ def rewritten(one: Surface, other: Surface) -> bool:
 
 def _unhyphened(one: Surface, other: Surface) -> bool:
     """Whether a hyphen makes another word: man-eating and man eating, re-sign and resign."""
-    joined = {word.replace("-", "") for word in one.spellings if word[:3] == "re-"}
-    parted = [word.replace("-", " ") for word in one.spellings if _PARTICIPLE.search(word)]
-    return bool(joined & other.spellings.keys()) or any(
-        words in other.spaced.lower() for words in parted[:_MOST_PARTED]
-    )
+    if not one.joined.isdisjoint(other.spellings):
+        return True
+    return bool(one.parted) and any(words in other.spaced.lower() for words in one.parted)
 
 
 def requoted(one: Surface, other: Surface) -> bool:
@@ -149,22 +190,35 @@ def requoted(one: Surface, other: Surface) -> bool:
 
 def recased(one: Surface, other: Surface) -> bool:
     """Whether a word that both texts hold is written in another case that carries meaning."""
-    written = one.style == other.style == "sentence"
-    shouting = "upper" in {one.style, other.style}
-    named = written and (one.naming or other.naming)
-    for word in one.spellings.keys() & other.spellings.keys():
-        told = _EXACT.search(word) or (CODE.search(word) and not _HOSTED.match(word))
-        for a, b in _met(one.spellings[word], other.spellings[word]):
-            if a.text == b.text:
-                continue
-            if told or (not shouting and _another_unit(a.text, b.text)):
-                return True
-            started = (a.initial or b.initial) and a.text[1:] == b.text[1:]
-            if not started and word not in _CASELESS and (named or (written and word in CASED)):
-                return True
-            if word in _ACRONYMS and _shouted(a, one) != _shouted(b, other):
-                return True
+    for word in one.odd | other.odd:
+        mine, others = one.spellings.get(word), other.spellings.get(word)
+        if mine is None or others is None:
+            continue
+        if any(
+            a.text != b.text and _differ(word, (a, one), (b, other)) for a, b in _met(mine, others)
+        ):
+            return True
     return False
+
+
+def _differ(word: str, left: _Written, right: _Written) -> bool:
+    """Whether the case in which a word is written here and there carries meaning."""
+    (a, one), (b, other) = left, right
+    if _EXACT.search(word) or (CODE.search(word) and not _HOSTED.match(word)):
+        return True
+    if "upper" not in {one.style, other.style} and _another_unit(a.text, b.text):
+        return True
+    written = one.style == other.style == "sentence"
+    started = (a.initial or b.initial) and a.text[1:] == b.text[1:]
+    plain = not written or started or word in _CASELESS
+    if not plain and (word in CASED or _names_things(one) or _names_things(other)):
+        return True
+    return word in _ACRONYMS and _shouted(a, one) != _shouted(b, other)
+
+
+def _names_things(surface: Surface) -> bool:
+    """Whether a text speaks of identifiers."""
+    return bool(_NAMING.search(surface.text.lower()))
 
 
 def _met(left: tuple[Spelling, ...], right: tuple[Spelling, ...]) -> Iterable[_Two]:
@@ -214,7 +268,7 @@ def _spellings(text: str) -> dict[str, tuple[Spelling, ...]]:
         if not core:
             continue
         found.setdefault(core.casefold(), []).append(Spelling(core, initial))
-        initial = chunk[-1] in ".!?:…" and not INITIALS.match(core)
+        initial = chunk[-1] in _ENDS and not INITIALS.match(core)
     return {word: tuple(each) for word, each in found.items()}
 
 
@@ -222,7 +276,9 @@ def _small(text: str) -> bool:
     return text == text.lower()
 
 
-def _style(text: str, spellings: dict[str, tuple[Spelling, ...]]) -> Style:
+def _style(text: str, spellings: dict[str, tuple[Spelling, ...]], odd: set[str]) -> Style:
+    if not odd and text.isascii():
+        return "lower"
     if text.isupper():
         return "upper"
     words = [(word, each) for word, all_ in spellings.items() for each in all_]

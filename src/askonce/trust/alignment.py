@@ -66,63 +66,67 @@ def align(asked: TokenVectors, cached: Sequence[TokenVectors]) -> Floats:
     """One row a cached text, columns as in NAMES; one matrix product for all of them."""
     if not cached or not len(asked.ids):
         return np.zeros((len(cached), len(NAMES)), dtype=np.float32)
-    ids, rows, there = _padded(cached)
-    own_ids, own = asked.ids[:_MOST], _unit(asked.rows[:_MOST])
-    alike = (own @ rows.reshape(-1, rows.shape[-1]).T).reshape(len(own), *ids.shape)
-    alike = np.where(there, alike, np.float32(-1.0))  # (asked, cached, tokens)
-    equal = (own_ids[:, None, None] == ids) & there
-    best = alike.max(axis=2).T
-    back = alike.max(axis=0)
-    forth = _covered(best, equal.any(axis=2).T, np.ones_like(best, dtype=np.bool_))
-    return np.column_stack(
-        [*forth, *_covered(back, equal.any(axis=0), there), _in_order(alike.argmax(axis=2).T)]
-    ).astype(np.float32)
-
-
-def _padded(
-    cached: Sequence[TokenVectors],
-) -> tuple[NDArray[np.uint16], Floats, NDArray[np.bool_]]:
-    longest = max(1, min(_MOST, max(len(each.ids) for each in cached)))
-    dim = cached[0].rows.shape[1]
-    ids = np.zeros((len(cached), longest), dtype=np.uint16)
-    rows = np.zeros((len(cached), longest, dim), dtype=np.float32)
-    there = np.zeros((len(cached), longest), dtype=np.bool_)
+    own_ids, own = asked.ids[:_MOST], _unit(asked.rows[:_MOST].astype(np.float32))
+    there = _filled([min(len(each.ids), _MOST) for each in cached])
+    rows = np.zeros((*there.shape, own.shape[1]), dtype=np.float32)
+    ids = np.zeros(there.shape, dtype=np.uint16)
     for place, each in enumerate(cached):
-        size = min(len(each.ids), longest)
-        ids[place, :size] = each.ids[:size]
-        rows[place, :size] = each.rows[:size]
-        there[place, :size] = True
-    return ids, _unit(rows), there
+        rows[place, : len(each.ids)] = each.rows[:_MOST]
+        ids[place, : len(each.ids)] = each.ids[:_MOST]
+    alike = (own @ _unit(rows).reshape(-1, own.shape[1]).T).reshape(len(own), *there.shape)
+    alike[:, ~there] = -1.0  # (asked, cached, tokens)
+    equal = (own_ids[:, None, None] == ids) & there
+    columns = [
+        *_covered(alike.max(axis=2).T, equal.any(axis=2).T, None),
+        *_covered(alike.max(axis=0), equal.any(axis=0), there),
+        _in_order(alike.argmax(axis=2).T),
+    ]
+    return np.array(columns, dtype=np.float32).T
 
 
-def _unit(rows: NDArray[np.int8] | Floats) -> Floats:
-    values = rows.astype(np.float32, copy=False)
+def _filled(counts: list[int]) -> NDArray[np.bool_]:
+    """Which places of a table, one row a text, hold a token."""
+    there: NDArray[np.bool_] = np.arange(max(1, *counts)) < np.array(counts)[:, None]
+    return there
+
+
+def _unit(values: Floats) -> Floats:
+    """The rows in unit length, in place."""
     lengths = np.sqrt(np.einsum("...d,...d->...", values, values))
-    unit: Floats = values / np.maximum(lengths, np.float32(1e-9))[..., None]
-    return unit
+    values /= np.maximum(lengths, np.float32(1e-9))[..., None]
+    return values
 
 
 def _covered(
-    best: Floats, equal: NDArray[np.bool_], there: NDArray[np.bool_]
-) -> list[NDArray[np.float32]]:
-    """The columns of one side; all three are of shape (cached, tokens)."""
-    met = np.where(there, best, np.float32(0.0))
-    new = there & ~equal
-    unmet = np.where(new, best, np.float32(0.0))
-    count, news = there.sum(axis=1), new.sum(axis=1)
+    best: Floats, equal: NDArray[np.bool_], there: NDArray[np.bool_] | None
+) -> list[NDArray[np.floating] | NDArray[np.intp]]:
+    """The columns of one side; all are of shape (cached, tokens), and without `there` all are."""
+    new = ~equal
+    met = least = best
+    count: NDArray[np.intp] | int = best.shape[1]
+    poor = best < _POOR
+    if there is not None:
+        new &= there
+        met = np.where(there, best, np.float32(0.0))
+        least = np.where(there, best, np.float32(1.0))
+        count = np.maximum(there.sum(axis=1), 1)
+        poor &= there
+    news = new.sum(axis=1)
+    unmet = np.where(new, best, np.float32(0.0)).sum(axis=1)
     return [
-        met.sum(axis=1) / np.maximum(count, 1),
-        np.where(there, best, np.float32(1.0)).min(axis=1),
-        (there & (best < _POOR)).sum(axis=1),
+        met.sum(axis=1) / count,
+        least.min(axis=1),
+        poor.sum(axis=1),
         news,
-        np.where(news > 0, unmet.sum(axis=1) / np.maximum(news, 1), 1),
+        np.where(news > 0, unmet / np.maximum(news, 1), 1),
         np.where(new, best, np.float32(1.0)).min(axis=1),
     ]
 
 
 def _in_order(places: NDArray[np.intp]) -> NDArray[np.float64]:
     """Share of neighbouring asked tokens whose partners stand in the same order."""
-    if places.shape[1] < 2:
+    steps = places.shape[1] - 1
+    if not steps:
         return np.ones(len(places))
-    share: NDArray[np.float64] = (np.diff(places, axis=1) >= 0).mean(axis=1)
+    share: NDArray[np.float64] = (places[:, 1:] >= places[:, :-1]).sum(axis=1) / steps
     return share

@@ -17,7 +17,7 @@ _MOST_LEFT = 12
 """Left-over words that are looked at one by one; more are never matched by spelling."""
 
 
-class Comparison(msgspec.Struct, frozen=True):
+class Comparison(msgspec.Struct, frozen=True, gc=False):
     """The two texts, aligned as bags of forms."""
 
     left: Reading

@@ -46,7 +46,7 @@ _TIME = frozenset(map(form, ("time", "date", "day", "year", "month")))
 _PLACE = frozenset(map(form, ("place", "city", "country")))
 
 
-class Grammar(msgspec.Struct, frozen=True):
+class Grammar(msgspec.Struct, frozen=True, gc=False):
     """The frame of a text."""
 
     asks: frozenset[str]

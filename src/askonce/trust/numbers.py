@@ -49,7 +49,7 @@ _SPELT = _SMALL.keys() | _TENS.keys() | _ORDINALS.keys() | _CLOCK.keys()
 
 def numbered(found: list[Token]) -> list[Token]:
     """The tokens with every number, ordinal and time of day in one spelling."""
-    if not any(token.kind == "number" or token.text in _SPELT for token in found):
+    if not [token for token in found if token.kind == "number" or token.text in _SPELT]:
         return found
     result: list[Token] = []
     position = 0

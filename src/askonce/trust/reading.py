@@ -23,7 +23,7 @@ _NEGATORS = listed("not no never without neither nor except")
 _WH = listed("what where who when why how that there it he she here let")
 
 
-class Reading(msgspec.Struct, frozen=True):
+class Reading(msgspec.Struct, frozen=True, gc=False):
     """One text, read."""
 
     surface: Surface
@@ -67,7 +67,9 @@ def analyse(text: str) -> Reading:
     spelt = tuple([token.text for token in found])
     resolved = _phrased(_expanded(found, spelt))
     words = spelt if resolved is found else tuple([token.text for token in resolved])
-    all_forms = tuple([_form(token) for token in resolved])
+    all_forms = tuple(
+        [form(token.text) if token.kind == "word" else _form(token) for token in resolved]
+    )
     kept, forms = _kept(resolved, words, all_forms)
     said = frozenset(words)
     odd = [(token, form_) for token, form_ in zip(kept, forms, strict=True) if token.kind != "word"]
@@ -97,8 +99,11 @@ def _counted(forms: tuple[str, ...]) -> dict[str, int]:
 
 
 def _stems(kept: Sequence[Token], forms: tuple[str, ...]) -> dict[str, str]:
-    pairs = [(form_, stem(token.text)) for token, form_ in zip(kept, forms, strict=True)]
-    return {form_: bare for form_, bare in pairs if bare != form_}
+    return {
+        form_: bare
+        for token, form_ in zip(kept, forms, strict=True)
+        if (bare := stem(token.text)) != form_
+    }
 
 
 def _negations(words: tuple[str, ...], said: frozenset[str]) -> int:
@@ -139,13 +144,12 @@ def _frames(after: str) -> bool:
 
 
 def _form(token: Token) -> str:
-    if token.kind == "word":
-        return form(token.text)
+    """What stands for a token that is no word."""
     return "#" + token.text if token.kind == "number" else "`" + token.text
 
 
 def _expanded(found: list[Token], spelt: tuple[str, ...]) -> list[Token]:
-    if not any(text in CONTRACTIONS or "'" in text for text in spelt):
+    if not [text for text in spelt if text in CONTRACTIONS or "'" in text]:
         return found
     result: list[Token] = []
     for token in found:

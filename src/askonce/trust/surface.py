@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -88,7 +89,7 @@ _NAMING = re.compile(
 )
 
 
-class Spelling(msgspec.Struct, frozen=True):
+class Spelling(msgspec.Struct, frozen=True, gc=False):
     """One word as written."""
 
     text: str
@@ -96,7 +97,7 @@ class Spelling(msgspec.Struct, frozen=True):
     """It begins a sentence."""
 
 
-class Surface(msgspec.Struct, frozen=True):
+class Surface(msgspec.Struct, frozen=True, gc=False):
     """The written side of a text."""
 
     text: str
@@ -109,24 +110,23 @@ class Surface(msgspec.Struct, frozen=True):
     quoted: frozenset[str]
     symbols: tuple[str, ...]
     """Brackets and doubled operators, in order, and formulas with parentheses."""
-    spellings: dict[str, tuple[Spelling, ...]]
-    """For each word in lower case, how it is written each time."""
+    words: frozenset[str]
+    """In lower case, without the marks around them."""
     odd: frozenset[str]
     """Words that are not written in lower case alone."""
     joined: frozenset[str]
     """Words that begin with re-, without the hyphen."""
     parted: tuple[str, ...]
     """Words like man-eating, as two."""
-    style: Style
 
 
 def seen(text: str) -> Surface:
     """Look at a text; linear in its length."""
-    spaced = " ".join(text.split())
-    spellings = _spellings(text)
-    odd = {word for word, each in spellings.items() if {one.text for one in each} != {word}}
+    cores = [chunk.strip(_AROUND) for chunk in text.replace("\u2019", "'").split()]
+    words = [core.casefold() for core in cores]
     chars = frozenset(text)
-    hyphened = [word for word in spellings if "-" in word] if "-" in chars else []
+    spaced = " ".join(text.split())
+    hyphened = [word for word in dict.fromkeys(words) if "-" in word] if "-" in chars else []
     return Surface(
         text=text,
         spaced=spaced,
@@ -134,15 +134,15 @@ def seen(text: str) -> Surface:
         hidden=not text.isascii() and any(_invisible(char) for char in text),
         quoted=_NONE if chars.isdisjoint(_QUOTES) else frozenset(_quoted(spaced)),
         symbols=_symbols(text, chars),
-        spellings=spellings,
-        odd=frozenset(odd),
-        joined=frozenset(word.replace("-", "") for word in hyphened if word[:3] == "re-"),
+        words=frozenset(words) - {""},
+        odd=frozenset([word for word, core in zip(words, cores, strict=True) if word != core]),
+        joined=frozenset([word.replace("-", "") for word in hyphened if word[:3] == "re-"]),
         parted=_parted(hyphened),
-        style=_style(text, spellings, odd),
     )
 
 
 _ENDS = ".!?:\u2026"
+_AROUND = EDGES + "`"
 _NONE: frozenset[str] = frozenset()
 
 
@@ -176,7 +176,7 @@ def rewritten(one: Surface, other: Surface) -> bool:
 
 def _unhyphened(one: Surface, other: Surface) -> bool:
     """Whether a hyphen makes another word: man-eating and man eating, re-sign and resign."""
-    if not one.joined.isdisjoint(other.spellings):
+    if not one.joined.isdisjoint(other.words):
         return True
     return bool(one.parted) and any(words in other.spaced.lower() for words in one.parted)
 
@@ -190,15 +190,15 @@ def requoted(one: Surface, other: Surface) -> bool:
 
 def recased(one: Surface, other: Surface) -> bool:
     """Whether a word that both texts hold is written in another case that carries meaning."""
-    for word in one.odd | other.odd:
-        mine, others = one.spellings.get(word), other.spellings.get(word)
-        if mine is None or others is None:
-            continue
-        if any(
-            a.text != b.text and _differ(word, (a, one), (b, other)) for a, b in _met(mine, others)
-        ):
-            return True
-    return False
+    odd = (one.odd | other.odd) & one.words & other.words
+    if not odd:
+        return False
+    mine, others = _spellings(one.text), _spellings(other.text)
+    return any(
+        a.text != b.text and _differ(word, (a, one), (b, other))
+        for word in odd
+        for a, b in _met(mine[word], others[word])
+    )
 
 
 def _differ(word: str, left: _Written, right: _Written) -> bool:
@@ -206,12 +206,14 @@ def _differ(word: str, left: _Written, right: _Written) -> bool:
     (a, one), (b, other) = left, right
     if _EXACT.search(word) or (CODE.search(word) and not _HOSTED.match(word)):
         return True
-    if "upper" not in {one.style, other.style} and _another_unit(a.text, b.text):
+    if _another_unit(a.text, b.text) and "upper" not in {_style(one.text), _style(other.text)}:
         return True
-    written = one.style == other.style == "sentence"
-    started = (a.initial or b.initial) and a.text[1:] == b.text[1:]
-    plain = not written or started or word in _CASELESS
-    if not plain and (word in CASED or _names_things(one) or _names_things(other)):
+    free = word in _CASELESS or ((a.initial or b.initial) and a.text[1:] == b.text[1:])
+    if (
+        not free
+        and _style(one.text) == _style(other.text) == "sentence"
+        and (word in CASED or _names_things(one) or _names_things(other))
+    ):
         return True
     return word in _ACRONYMS and _shouted(a, one) != _shouted(b, other)
 
@@ -240,7 +242,7 @@ def _another_unit(one: str, other: str) -> bool:
 
 
 def _shouted(spelling: Spelling, surface: Surface) -> bool:
-    return spelling.text.isupper() and surface.style != "upper"
+    return spelling.text.isupper() and _style(surface.text) != "upper"
 
 
 def _invisible(char: str) -> bool:
@@ -260,11 +262,13 @@ def _quoted(text: str) -> list[str]:
     return [each for each in found if each]
 
 
+@lru_cache(maxsize=256)
 def _spellings(text: str) -> dict[str, tuple[Spelling, ...]]:
+    """For each word in lower case, how it is written each time."""
     found: dict[str, list[Spelling]] = {}
     initial = True
     for chunk in text.replace("\u2019", "'").split():
-        core = chunk.strip(EDGES + "`")
+        core = chunk.strip(_AROUND)
         if not core:
             continue
         found.setdefault(core.casefold(), []).append(Spelling(core, initial))
@@ -276,12 +280,11 @@ def _small(text: str) -> bool:
     return text == text.lower()
 
 
-def _style(text: str, spellings: dict[str, tuple[Spelling, ...]], odd: set[str]) -> Style:
-    if not odd and text.isascii():
-        return "lower"
+@lru_cache(maxsize=256)
+def _style(text: str) -> Style:
     if text.isupper():
         return "upper"
-    words = [(word, each) for word, all_ in spellings.items() for each in all_]
+    words = [(word, each) for word, all_ in _spellings(text).items() for each in all_]
     if all(_small(each.text) or word in _CASELESS or word[:2] == "i'" for word, each in words):
         return "lower"
     if not any(_small(each.text) for word, each in words if len(word) >= 4) and any(

@@ -31,7 +31,7 @@ _SYMBOL = re.compile(
 )
 
 
-class Token(msgspec.Struct, frozen=True):
+class Token(msgspec.Struct, frozen=True, gc=False):
     """One token, in lower case."""
 
     text: str

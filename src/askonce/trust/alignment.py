@@ -63,19 +63,16 @@ NAMES = (
 
 
 def align(asked: TokenVectors, cached: Sequence[TokenVectors]) -> Floats:
-    """One row a cached text, columns as in NAMES; one matrix product for all of them."""
+    """One row a cached text, columns as in NAMES; each is the same whoever stands beside it."""
     if not cached or not len(asked.ids):
         return np.zeros((len(cached), len(NAMES)), dtype=np.float32)
-    own_ids, own = asked.ids[:_MOST], _unit(asked.rows[:_MOST].astype(np.float32))
+    ids = np.concatenate([each.ids[:_MOST] for each in cached])
+    rows = np.concatenate([each.rows[:_MOST] for each in cached])
     there = _filled([min(len(each.ids), _MOST) for each in cached])
-    rows = np.zeros((*there.shape, own.shape[1]), dtype=np.float32)
-    ids = np.zeros(there.shape, dtype=np.uint16)
-    for place, each in enumerate(cached):
-        rows[place, : len(each.ids)] = each.rows[:_MOST]
-        ids[place, : len(each.ids)] = each.ids[:_MOST]
-    alike = (own @ _unit(rows).reshape(-1, own.shape[1]).T).reshape(len(own), *there.shape)
-    alike[:, ~there] = -1.0  # (asked, cached, tokens)
-    equal = (own_ids[:, None, None] == ids) & there
+    alike = np.full((min(len(asked.ids), _MOST), *there.shape), -1.0, dtype=np.float32)
+    equal = np.zeros(alike.shape, dtype=np.bool_)  # both of shape (asked, cached, tokens)
+    alike[:, there] = _cosines(asked.rows[:_MOST], rows)
+    equal[:, there] = asked.ids[:_MOST, None] == ids
     columns = [
         *_covered(alike.max(axis=2).T, equal.any(axis=2).T, None),
         *_covered(alike.max(axis=0), equal.any(axis=0), there),
@@ -84,17 +81,34 @@ def align(asked: TokenVectors, cached: Sequence[TokenVectors]) -> Floats:
     return np.array(columns, dtype=np.float32).T
 
 
+def _cosines(asked: NDArray[np.int8], cached: NDArray[np.int8]) -> Floats:
+    """Of all asked tokens with all cached ones.
+
+    The products are sums of whole numbers, exact up to about a thousand dimensions: equal tokens
+    have equal cosines in whatever order a machine adds. They are made in parts so small that BLAS
+    wakes no other threads, which would wait for a core longer than they help.
+    """
+    own, rows = asked.astype(np.float32), cached.astype(np.float32)
+    found = np.empty((len(rows), len(own)), dtype=np.float32)
+    step = max(1, _ALONE // own.size)
+    for at in range(0, len(rows), step):
+        np.matmul(rows[at : at + step], own.T, out=found[at : at + step])
+    found /= _lengths(rows)[:, None] * _lengths(own)
+    return found.T
+
+
+_ALONE = 1 << 18
+"""Multiplications that one thread makes sooner than several."""
+
+
+def _lengths(rows: Floats) -> Floats:
+    return np.sqrt(np.maximum(np.einsum("nd,nd->n", rows, rows), np.float32(1.0)))
+
+
 def _filled(counts: list[int]) -> NDArray[np.bool_]:
     """Which places of a table, one row a text, hold a token."""
     there: NDArray[np.bool_] = np.arange(max(1, *counts)) < np.array(counts)[:, None]
     return there
-
-
-def _unit(values: Floats) -> Floats:
-    """The rows in unit length, in place."""
-    lengths = np.sqrt(np.einsum("...d,...d->...", values, values))
-    values /= np.maximum(lengths, np.float32(1e-9))[..., None]
-    return values
 
 
 def _covered(

@@ -102,7 +102,8 @@ _ALONE = 1 << 18
 
 
 def _lengths(rows: Floats) -> Floats:
-    return np.sqrt(np.maximum(np.einsum("nd,nd->n", rows, rows), np.float32(1.0)))
+    lengths: Floats = np.sqrt(np.maximum(np.einsum("nd,nd->n", rows, rows), np.float32(1.0)))
+    return lengths
 
 
 def _filled(counts: list[int]) -> NDArray[np.bool_]:

@@ -59,7 +59,7 @@ _AT_ONCE = 64
 _DRAW = b"allowance"
 _LEAST_SHARE = 0.02
 """Of the wanted audits, however little of the allowance is left."""
-_SHARE = 0.05
+SHARE = 0.05
 """Of one core, for learning beside requests; the evidence of earlier days is learned at once."""
 FOLLOW_INTERVAL = 0.5
 """Seconds until another worker's evidence counts here."""
@@ -162,7 +162,7 @@ class Learning:
 
     async def follow(self) -> None:
         """Take other workers' evidence as it comes; runs until cancelled."""
-        self._share = _SHARE
+        self._share = SHARE
         while True:
             await self._parts.steps.attempt("evidence", _DEADLINE, self.catch_up)
             await asyncio.sleep(FOLLOW_INTERVAL)

@@ -74,8 +74,8 @@ def align(asked: TokenVectors, cached: Sequence[TokenVectors]) -> Floats:
     alike[:, there] = _cosines(asked.rows[:_MOST], rows)
     equal[:, there] = asked.ids[:_MOST, None] == ids
     columns = [
-        *_covered(alike.max(axis=2).T, equal.any(axis=2).T, None),
-        *_covered(alike.max(axis=0), equal.any(axis=0), there),
+        *_covered(alike.max(axis=2).T, np.logical_or.reduce(equal, axis=2).T, None),
+        *_covered(alike.max(axis=0), np.logical_or.reduce(equal, axis=0), there),
         _in_order(alike.argmax(axis=2).T),
     ]
     return np.array(columns, dtype=np.float32).T

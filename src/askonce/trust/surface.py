@@ -87,6 +87,10 @@ _NAMING = re.compile(
     r"\b(?:variables?|env|var|functions?|method|class|passw\w+|passphrase|user ?names?|commands?"
     r"|flags?|files?|filename|folder|director\w+|constant|keyword|identifiers?|parameter|argument)\b"
 )
+_NAMING_BEGINS = listed("""
+    vari env var func meth clas pass user comm flag file fold dire cons keyw iden para argu
+""")
+"""As _ABOUT_BEGINS, for _NAMING."""
 
 
 class Spelling(msgspec.Struct, frozen=True, gc=False):
@@ -108,6 +112,8 @@ class Surface(msgspec.Struct, frozen=True, gc=False):
     hidden: bool
     """It holds characters that nobody sees."""
     quoted: frozenset[str]
+    naming: bool
+    """It speaks of identifiers."""
     symbols: tuple[str, ...]
     """Brackets and doubled operators, in order, and formulas with parentheses."""
     words: frozenset[str]
@@ -122,6 +128,8 @@ class Surface(msgspec.Struct, frozen=True, gc=False):
 
 def seen(text: str) -> Surface:
     """Look at a text; linear in its length."""
+    lowered = text.lower()
+    begins = {run[:4] for run in _RUN.findall(lowered)}
     cores = [chunk.strip(_AROUND) for chunk in text.replace("\u2019", "'").split()]
     words = [core.casefold() for core in cores]
     chars = frozenset(text)
@@ -130,9 +138,10 @@ def seen(text: str) -> Surface:
     return Surface(
         text=text,
         spaced=spaced,
-        literal=_is_literal(text.lower()),
+        literal=_is_literal(lowered, begins),
         hidden=not text.isascii() and any(_invisible(char) for char in text),
         quoted=_NONE if chars.isdisjoint(_QUOTES) else frozenset(_quoted(spaced)),
+        naming=not begins.isdisjoint(_NAMING_BEGINS) and bool(_NAMING.search(lowered)),
         symbols=_symbols(text, chars),
         words=frozenset(words) - {""},
         odd=frozenset([word for word, core in zip(words, cores, strict=True) if word != core]),
@@ -146,8 +155,7 @@ _AROUND = EDGES + "`"
 _NONE: frozenset[str] = frozenset()
 
 
-def _is_literal(lowered: str) -> bool:
-    begins = {run[:4] for run in _RUN.findall(lowered)}
+def _is_literal(lowered: str, begins: set[str]) -> bool:
     if not begins.isdisjoint(_ABOUT_BEGINS) and _ABOUT.search(lowered):
         return True
     return (":" in lowered or "\n" in lowered) and bool(_TASK.search(lowered))
@@ -190,7 +198,9 @@ def requoted(one: Surface, other: Surface) -> bool:
 
 def recased(one: Surface, other: Surface) -> bool:
     """Whether a word that both texts hold is written in another case that carries meaning."""
-    odd = (one.odd | other.odd) & one.words & other.words
+    odd: Iterable[str] = (one.odd | other.odd) & one.words & other.words
+    named = one.naming or other.naming or not (one.text.isascii() and other.text.isascii())
+    odd = odd if named else [word for word in odd if _is_telling(word)]
     if not odd:
         return False
     mine, others = _spellings(one.text), _spellings(other.text)
@@ -199,6 +209,16 @@ def recased(one: Surface, other: Surface) -> bool:
         for word in odd
         for a, b in _met(mine[word], others[word])
     )
+
+
+@lru_cache(maxsize=4096)
+def _is_telling(word: str) -> bool:
+    """Whether the case of a word of plain letters may carry meaning of itself."""
+    if len(word) == 1:
+        return word == "m"
+    if word in CASED or word in _ACRONYMS or _EXACT.search(word) or _UNIT.search(word):
+        return True
+    return bool(CODE.search(word))
 
 
 def _differ(word: str, left: _Written, right: _Written) -> bool:
@@ -212,15 +232,10 @@ def _differ(word: str, left: _Written, right: _Written) -> bool:
     if (
         not free
         and _style(one.text) == _style(other.text) == "sentence"
-        and (word in CASED or _names_things(one) or _names_things(other))
+        and (word in CASED or one.naming or other.naming)
     ):
         return True
     return word in _ACRONYMS and _shouted(a, one) != _shouted(b, other)
-
-
-def _names_things(surface: Surface) -> bool:
-    """Whether a text speaks of identifiers."""
-    return bool(_NAMING.search(surface.text.lower()))
 
 
 def _met(left: tuple[Spelling, ...], right: tuple[Spelling, ...]) -> Iterable[_Two]:

@@ -73,39 +73,37 @@ class Grammar(msgspec.Struct, frozen=True, gc=False):
 
 def parse(words: tuple[str, ...], forms: tuple[str, ...], said: frozenset[str]) -> Grammar:
     """Read the frame off the words; said: the different ones."""
+    told = [word for word in said if word in _TELLING]
     return Grammar(
         asks=_NONE if said.isdisjoint(_ASKING) else _asks(words),
-        tenses=_kinds(_TENSE, said),
-        moods=_kinds(_MODAL, said),
-        forces={} if said.isdisjoint(_FORCE) else _forces(words),
-        persons=_kinds(_PERSON, said),
-        owners=_kinds(_OWNER, said),
-        subjects=_kinds(_SUBJECT, said),
-        objects=_kinds(_OBJECT, said),
+        tenses=_kinds(_TENSE, told),
+        moods=_kinds(_MODAL, told),
+        forces=_counts(_FORCE, words, told),
+        persons=_kinds(_PERSON, told),
+        owners=_kinds(_OWNER, told),
+        subjects=_kinds(_SUBJECT, told),
+        objects=_kinds(_OBJECT, told),
         roles=_roles(words, forms),
         passive="by" in said and _passive(words),
         aided=not said.isdisjoint(_ASK_PARTY) and _aided(words),
         whose="whose" in said,
         stranded=_NONE if said.isdisjoint(_GOVERNING) else _stranded(words),
-        pointers={} if said.isdisjoint(_POINTER) else _pointers(words),
+        pointers=_counts(_POINTER, words, told),
     )
 
 
+_TELLING: frozenset[str] = frozenset().union(_TENSE, _FORCE, _PERSON, _OWNER, _POINTER)
 _NONE: frozenset[str] = frozenset()
 
 
-def _kinds(table: dict[str, str], said: frozenset[str]) -> frozenset[str]:
-    return (
-        _NONE if said.isdisjoint(table) else frozenset([table[one] for one in said & table.keys()])
-    )
+def _kinds(table: dict[str, str], told: list[str]) -> frozenset[str]:
+    return frozenset([table[word] for word in told if word in table]) if told else _NONE
 
 
-def _forces(words: tuple[str, ...]) -> dict[str, int]:
-    return dict(Counter([_FORCE[word] for word in words if word in _FORCE]))
-
-
-def _pointers(words: tuple[str, ...]) -> dict[str, int]:
-    return dict(Counter([_POINTER[word] for word in words if word in _POINTER]))
+def _counts(table: dict[str, str], words: tuple[str, ...], told: list[str]) -> dict[str, int]:
+    if not [word for word in told if word in table]:
+        return {}
+    return dict(Counter([table[word] for word in words if word in table]))
 
 
 def _aided(words: tuple[str, ...]) -> bool:

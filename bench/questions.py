@@ -87,7 +87,8 @@ def _word(random: Random) -> str:
     draw = random.random()
     if draw < 0.1:
         return str(random.randrange(2, 3000))
-    return random.choice(_NAMES if draw < 0.2 else _WORDS)
+    words = _NAMES if draw < 0.2 else _WORDS
+    return words[random.randrange(len(words))]
 
 
 def _cut(text: str, random: Random) -> str:

@@ -58,12 +58,12 @@ def compare(left: Reading, right: Reading) -> Comparison:
     )
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=2048)
 def _hard(forms: tuple[str, ...]) -> int:
     return sum([word not in SOFT_FORMS for word in forms])
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=256)
 def _compounds(forms: tuple[str, ...]) -> dict[str, tuple[str, str]]:
     return {a + b: (a, b) for a, b in pairwise(forms)}
 

@@ -59,9 +59,21 @@ def equal(one: Reading, other: Reading) -> bool:
     return one.folded == other.folded or one.plain == other.plain
 
 
-@lru_cache(maxsize=2048)
+_SHORT = 256
+"""Characters up to which a reading is remembered: 2,048 of them take 48 MiB at most."""
+
+
 def analyse(text: str) -> Reading:
     """Read a text; linear in its length."""
+    return _remembered(text) if len(text) <= _SHORT else _read(text)
+
+
+@lru_cache(maxsize=2048)
+def _remembered(text: str) -> Reading:
+    return _read(text)
+
+
+def _read(text: str) -> Reading:
     plain = normalised(text)
     found = numbered(tokens(plain))
     spelt = tuple([token.text for token in found])

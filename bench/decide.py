@@ -47,8 +47,8 @@ KNOWN = 250
 """Cases whose candidates are read before, and taken in turn."""
 NAMESPACES = 64
 IN_MEMORY = 100_000
-POOL = 3000
-"""Questions that take turns in the memory run; more than any cache of readings holds."""
+POOL = 600
+"""Questions that take turns in the memory run: more, with their candidates, than readings kept."""
 FLAT = Bar("<=", 1.05)
 BOUNDS = "4.5 MiB a namespace of 64, 48 MiB of readings, 12 MiB of places, 16 MiB of names"
 PARTITION = b"p" * 32

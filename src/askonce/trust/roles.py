@@ -134,11 +134,13 @@ def _turned(pair: Comparison, rest: Forms, other_rest: Forms) -> bool:
     asked = left.aided != right.aided and left.asks & right.asks
     if asked and pair.akin == 1 and len(rest) + len(other_rest) <= _LOCAL:
         return _objects_differ(rest, other_rest)
+    turned = _has_turn(_order(rest, other_rest))
+    if left.passive == right.passive:
+        # What both begin and end with keeps its order, unless an "and" reaches into it.
+        level = not (_LEVEL.isdisjoint(pair.left.forms) and _LEVEL.isdisjoint(pair.right.forms))
+        return turned or (level and _has_turn(_order(pair.left.forms, pair.right.forms)))
     order = _order(pair.left.forms, pair.right.forms)
-    turned = _has_turn(order) or _has_turn(_order(rest, other_rest))
-    if left.passive != right.passive:
-        return len(order) >= 3 and not turned and pair.alike >= 0.6 and order == sorted(order)
-    return turned
+    return len(order) >= _LEAST_ORDER and not turned and order == sorted(order)
 
 
 _LOCAL = 12

@@ -318,8 +318,11 @@ class Judge(Protocol):
         ...
 
 
-EvidenceSource = Literal["miss", "audit", "shadow", "operator", "caller", "hit"]
+LabelSource = Literal["miss", "audit", "shadow", "operator", "caller", "hit"]
 """Who asked the engine, or who said so; a `hit` has no label yet."""
+EvidenceSource = Literal[LabelSource, "asked"]
+"""What was `asked` is no label: it carries the requests that the process named by its `request_id`
+has decided."""
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
@@ -345,7 +348,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """With which this one was drawn, in (0, 1]; its weight is the inverse."""
     mode: Literal["off", "shadow", "on"]
     look: bytes = b""
-    """On the first of a request's records: all that was measured, for verifiers to learn from."""
+    """On the first of a request's records: all that was measured, for verifiers to learn from.
+    On one that was `asked`: the requests, packed by `trust.asked`."""
     retracted: bool = False
     """The entry has been marked bad."""
     seq: int = 0

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from hashlib import blake2b
 from pathlib import Path
+from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from askonce.cache.ask import Limits
@@ -227,6 +228,7 @@ async def _learning(
     exact, semantic = tiers
     return Learning(
         LearningParts(
+            process=token_hex(8),
             desk=desk,
             log=parts.evidence,
             judge=_judge(config, parts, clock),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from tests.cache.stage import LIVES, Stage
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from askonce.trust.names import Mode
 
 DIM = 128
+_PROCESSES = count()
 _OPENERS = (
     "please tell me",
     "hello,",
@@ -98,6 +100,7 @@ class School(Stage):
         def learning(stage: Stage, tier: SemanticTier, steps: Steps) -> Learning:
             self.log = log or MemoryEvidenceLog(clock=stage.clock)
             parts = Parts(
+                process=f"process-{next(_PROCESSES)}",
                 desk=self.desk,
                 log=self.log,
                 judge=judge or RulesJudge(),

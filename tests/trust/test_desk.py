@@ -11,9 +11,9 @@ import pytest
 
 from askonce.ports import Evidence, IndexedText, Neighbour, ReadText
 from askonce.testing.embedders import TokenEmbedder
-from askonce.trust import desk as desks
 from askonce.trust.budget import Budget, Caution
 from askonce.trust.desk import Lesson, Manners, TrustDesk, Verdict
+from askonce.trust.labels import requests
 from askonce.trust.ledger import Place, Policy
 from askonce.trust.looks import pack, unpack
 from askonce.trust.names import question_digest
@@ -215,12 +215,24 @@ def test_unsure_is_no_evidence() -> None:
     assert desk.labels(Place(b"elsewhere", b"")) == 0
 
 
-def test_a_hit_is_counted_once() -> None:
-    """A hit's own record counts the request where it was not decided, and nothing more."""
-    one, other = made(), made()
-    verdict = judged(one, "What is a cat?", "what is a cat?")
-    hit = record(verdict, "unsure", source="hit", look=False)
-    assert one.take([hit]) == other.take([hit]) == []
+def test_a_hit_is_no_label() -> None:
+    """A hit's own record only says what was served."""
+    desk = made()
+    verdict = judged(desk, "What is a cat?", "what is a cat?")
+    assert desk.take([record(verdict, "unsure", source="hit", look=False)]) == []
+    assert desk.labels(PLACE) == 0
+
+
+def told(desk: TrustDesk) -> Evidence:
+    """The record of the requests that the desk has decided."""
+    return requests(desk.asked.packed(), "process", UnixTime(0))
+
+
+def test_requests_that_cannot_be_read_are_let_be() -> None:
+    """What another release wrote of requests costs nothing."""
+    desk = made()
+    for strange in (b"strange", b"\x90", b""):
+        assert desk.take([requests(strange, "process", UnixTime(0))]) == []
 
 
 @pytest.mark.parametrize("source", ["operator", "caller"])
@@ -254,14 +266,15 @@ def test_looks_of_another_release_are_let_be() -> None:
 
 
 def test_the_same_evidence_decides_the_same() -> None:
-    """A desk that takes another's records stands where that one stands."""
+    """A desk that takes another's records stands where that one stands, all requests counted."""
     one, other = made(), made()
     records: list[Evidence] = []
     for number in range(60):
         request = f"r{number}"
         asked = f"how do i reset password number {number}"
         verdict = judged(one, asked, "how do i reset my password number", request=request)
-        records.append(record(verdict, "same", asked=asked, request=request))
+        judged(one, "and now for something else", request=f"alone {number}")
+        records += [told(one), record(verdict, "same", asked=asked, request=request)]
         TrustDesk.study(one.take(records[-1:]))
     TrustDesk.study(other.take(records))
     assert one.standing(PLACE) == other.standing(PLACE)
@@ -293,15 +306,6 @@ def test_namespaces_are_bounded() -> None:
         desk.take([one])
     assert desk.labels(PLACE) == 0
     assert desk.labels(Place(b"c", b"")) == 1
-
-
-def test_requests_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Requests decided here are remembered up to a bound."""
-    monkeypatch.setattr(desks, "_OWN", 3)
-    desk = made()
-    for number in range(5):
-        desk.judge(PLACE, "x", read("x"), [], f"r{number}")
-    assert len(desk._own) == 3
 
 
 def test_a_look_comes_back_as_packed() -> None:

@@ -18,6 +18,7 @@ from askonce.events import Judged, TrustMoved
 from askonce.ports import Evidence
 from askonce.trust.allowance import Allowance
 from askonce.trust.budget import chance
+from askonce.trust.labels import requests
 from askonce.trust.ledger import Place
 from askonce.trust.names import question_digest
 from askonce.units import Seconds
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
         Agreement,
         Clock,
         EvidenceLog,
-        EvidenceSource,
         Judge,
+        LabelSource,
         Neighbour,
         Sink,
         UpstreamResponse,
@@ -61,6 +62,8 @@ _LEAST_SHARE = 0.02
 """Of the wanted audits, however little of the allowance is left."""
 FOLLOW_INTERVAL = 0.5
 """Seconds until another worker's evidence counts here."""
+ASKED_INTERVAL = 5.0
+"""Seconds until the log knows of requests that left no other evidence; with it, it does at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +98,8 @@ class Effort:
 class Parts:
     """What learning works with."""
 
+    process: str
+    """A name that no other process has that shares the log, nor had."""
     desk: TrustDesk
     log: EvidenceLog
     judge: Judge
@@ -122,6 +127,7 @@ class Learning:
         burst = min(per_hour, max(1.0, per_hour / 6))
         self._allowance = Allowance(per_hour=per_hour, burst=burst)
         self._cases: set[asyncio.Task[None]] = set()
+        self._told_at = parts.clock.monotonic()
 
     def mode(self, scope: Scope) -> Mode:
         """What the operator allows where this request belongs."""
@@ -158,10 +164,16 @@ class Learning:
             more = await self._take_next()
 
     async def follow(self) -> None:
-        """Take other workers' evidence as it comes; runs until cancelled."""
+        """Take other workers' evidence as it comes, and tell of requests; runs until cancelled."""
         while True:
-            await self._parts.steps.attempt("evidence", _DEADLINE, self.catch_up)
+            due = self._parts.clock.monotonic() - self._told_at >= ASKED_INTERVAL
+            step = self.tell if due else self.catch_up
+            await self._parts.steps.attempt("evidence", _DEADLINE, step)
             await asyncio.sleep(FOLLOW_INTERVAL)
+
+    async def tell(self) -> None:
+        """Log the requests that no record tells of, and catch up; raises StoreError."""
+        await self._append([])
 
     async def hear(self, request: str, agreement: Agreement, tenant: bytes) -> bool:
         """Take a caller's word on an answer that it got; False for one that is not its own.
@@ -184,6 +196,7 @@ class Learning:
         for task in late:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
+        await self._parts.steps.attempt("evidence", Seconds(max(grace, 1.0)), self.tell)
         await self._parts.judge.close()
         await self._parts.worker.close()
 
@@ -222,7 +235,7 @@ class Learning:
 
     async def _compare(self, case: Case, fresh: Answer | None) -> None:
         """Labels for nothing: the engine's answer beside those of the nearest questions."""
-        source: EvidenceSource = "shadow" if case.would else "miss"
+        source: LabelSource = "shadow" if case.would else "miss"
         records = []
         for at in _to_judge(case):
             entry = await self._entry(case.near[at])
@@ -250,7 +263,7 @@ class Learning:
         return entry if entry is not None and entry.question == near.item.text else None
 
     def _record(
-        self, case: Case, at: int, verdict: tuple[Agreement, str], source: EvidenceSource
+        self, case: Case, at: int, verdict: tuple[Agreement, str], source: LabelSource
     ) -> Evidence:
         agreement, how = verdict
         if source in {"audit", "shadow"} or agreement != "unsure":
@@ -273,31 +286,43 @@ class Learning:
         )
 
     async def _append(self, records: Sequence[Evidence]) -> None:
-        """Into the log, and from there to the desk; without the log this process learns alone."""
+        """Into the log, and from there to the desk; without the log this process learns alone.
+
+        Before them go the requests that were decided before them: the order is evidence as well.
+        """
         try:
-            await self._parts.log.append(_one_look(records))
+            await self._parts.log.append([*self._asked(), *_one_look(records)])
         except StoreError:
             await self._take(records)
             raise
         await self.catch_up()
 
+    def _asked(self) -> list[Evidence]:
+        self._told_at = self._parts.clock.monotonic()
+        packed = self._parts.desk.asked.packed()
+        return [requests(packed, self._parts.process, self._parts.clock.now())] if packed else []
+
     async def _take_next(self) -> bool:
         async with self._taking:
             records = await self._parts.log.since(self._seq, _AT_ONCE)
-            if records:
-                self._seq = records[-1].seq
-                await self._take(records)
-        return len(records) == _AT_ONCE
+            more = len(records) == _AT_ONCE
+            whole = _whole(records) if more else records
+            if whole:
+                self._seq = whole[-1].seq
+                await self._take(whole)
+        return more
 
     async def _take(self, records: Sequence[Evidence]) -> None:
         desk = self._parts.desk
-        lessons = desk.take(records)
+        own = self._parts.process
+        news = [one for one in records if one.source != "asked" or one.request_id != own]
+        lessons = desk.take(news)
         if lessons:
             try:
                 await self._parts.worker.run(lambda: desk.study(lessons))
             except (WorkerBusy, WorkerClosed):
                 return
-        for namespace in {one.namespace for one in records if one.verdict != "unsure"}:
+        for namespace in {one.namespace for one in news if one.verdict != "unsure"}:
             place = Place(namespace.encode(), b"")
             at = desk.standing(place)
             self._parts.sink.emit(TrustMoved(namespace, at.score, at.bound, desk.labels(place)))
@@ -308,7 +333,7 @@ def id_of(ask: Ask) -> str:
     return ask.request_id or ask.key.hex()
 
 
-def said(about: Evidence, agreement: Agreement, source: EvidenceSource, now: UnixTime) -> Evidence:
+def said(about: Evidence, agreement: Agreement, source: LabelSource, now: UnixTime) -> Evidence:
     """Somebody's word on what a record is about."""
     return msgspec.structs.replace(
         about,
@@ -326,6 +351,18 @@ def _to_judge(case: Case) -> list[int]:
     """The best place first, then the nearest."""
     others = [at for at in range(len(case.near)) if at != case.verdict.best]
     return [case.verdict.best, *others][:_JUDGED]
+
+
+def _whole(records: Sequence[Evidence]) -> Sequence[Evidence]:
+    """Without the last request's, of which more may follow; what is learned is learned at once."""
+    last, end = _group(records[-1]), len(records)
+    while end and _group(records[end - 1]) == last:
+        end -= 1
+    return records[:end] or records
+
+
+def _group(record: Evidence) -> tuple[str, str]:
+    return record.request_id, record.source
 
 
 def _one_look(records: Sequence[Evidence]) -> list[Evidence]:

@@ -64,7 +64,8 @@ async def _list(log: EvidenceLog, limit: int, verdict: str | None) -> int:
     seq = 0
     while page := await log.since(seq, _PAGE):
         seq = page[-1].seq
-        found += [one for one in page if verdict is None or one.verdict == verdict]
+        told = [one for one in page if one.source != "asked"]
+        found += [one for one in told if verdict is None or one.verdict == verdict]
         del found[:-limit]
     for one in found:
         print(_line(one))

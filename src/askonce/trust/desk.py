@@ -18,8 +18,9 @@ import numpy as np
 
 from askonce.trust.alignment import from_bytes
 from askonce.trust.answers import SameAnswers
-from askonce.trust.budget import chance
-from askonce.trust.evidence import Label, odds_of_cosine
+from askonce.trust.asked import Asked, unpacked
+from askonce.trust.budget import Decision, chance
+from askonce.trust.evidence import Label, cell_of, odds_of_cosine
 from askonce.trust.guards import veto
 from askonce.trust.ledger import Ledger, Place, Policy, Standing
 from askonce.trust.looks import Seen, pack, unpack
@@ -44,10 +45,6 @@ _SOURCES: dict[str, Source] = {
 }
 _HEAVIEST = 5.0
 """What one label may weigh for the verifier, however seldom its kind is seen."""
-_OWN = 50_000
-"""Requests decided here that are remembered."""
-_DECIDED = frozenset({"miss", "shadow", "hit"})
-"""Sources of the records that a request leaves when it is decided; others come later."""
 
 
 class Manners(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,20 +128,20 @@ class TrustDesk:
         self._ledger = Ledger(policy, seed)
         self._answers = SameAnswers()
         self._namespaces: OrderedDict[bytes, _Namespace] = OrderedDict()
-        self._own: OrderedDict[str, None] = OrderedDict()
+        self.asked = Asked()
+        """Requests decided here that the log does not know of yet."""
 
     def judge(
         self, place: Place, text: str, read: ReadText, near: Sequence[Neighbour], request: str
     ) -> Verdict:
         """Decide, and count the request; near: best first."""
-        self._remember(request)
         if not near:
-            self._ledger.decide(place, None, request.encode())
+            self._decide(place, None, request)
             return Verdict()
         seen = self._see(place, text, read, near)
         best = 0 if seen is None else seen.look.best
         odds = odds_of_cosine(near[0].score) if seen is None else float(seen.look.logits.max())
-        decision = self._ledger.decide(place, odds, request.encode())
+        decision = self._decide(place, odds, request)
         verdict = Verdict((), best, odds, decision.audit, decision.chance, seen)
         if self.cold(place) or seen is None:
             return self._static(verdict, text, near, request)
@@ -155,7 +152,10 @@ class TrustDesk:
         return verdict._replace(order=(best, *others))
 
     def take(self, records: Sequence[Evidence]) -> list[Lesson]:
-        """Take evidence in the order of the log; returns what `study` is to learn."""
+        """Take evidence in the order of the log; returns what `study` is to learn.
+
+        Of records of requests it wants those alone that were decided elsewhere.
+        """
         lessons = (
             self._take_request(list(group))
             for _, group in groupby(records, key=lambda one: (one.request_id, one.source))
@@ -248,9 +248,9 @@ class TrustDesk:
         """Records of one request from one source."""
         first = records[0]
         place = Place(first.namespace.encode(), first.partition)
-        if first.source in _DECIDED and first.request_id not in self._own:
-            self._ledger.decide(place, first.score, first.request_id.encode())
-        if first.source == "hit":
+        if first.source == "asked":
+            self._count(records)
+        if first.source in {"asked", "hit"}:
             return None
         seen = _seen(first)
         served = first.entry if seen is None else seen.keys[seen.look.best]
@@ -297,11 +297,22 @@ class TrustDesk:
         self._namespaces.move_to_end(name)
         return known
 
-    def _remember(self, request: str) -> None:
-        """Requests decided here are counted; their records in the log are not to count again."""
-        self._own[request] = None
-        if len(self._own) > _OWN:
-            self._own.popitem(last=False)
+    def _decide(self, place: Place, score: float | None, request: str) -> Decision:
+        decision = self._ledger.decide(place, score, request.encode())
+        known = place if self._ledger.knows(place) else Place(place.namespace, b"")
+        cell = None if score is None else cell_of(score)
+        self.asked.note(known, cell, served=decision.serve)
+        return decision
+
+    def _count(self, records: Sequence[Evidence]) -> None:
+        """Requests that were decided elsewhere; let be where they cannot be read."""
+        for record in records:
+            try:
+                steps = list(unpacked(record.look))
+            except (msgspec.MsgspecError, ValueError):
+                continue
+            for one in steps:
+                self._ledger.count(Place(one.namespace, one.partition), one.cell, served=one.served)
 
 
 def _seen(record: Evidence) -> Seen | None:

@@ -27,6 +27,14 @@ def checked(record: Evidence) -> Evidence:
     return record
 
 
+def requests(packed: bytes, process: str, at: UnixTime) -> Evidence:
+    """The record of requests that a process has decided, as packed by `trust.asked`."""
+    return Evidence(
+        at=at, namespace="", partition=b"", request_id=process, question=b"", entry=b"",
+        score=0.0, verdict="unsure", source="asked", mode="on", look=packed,
+    )  # fmt: skip
+
+
 def retraction(entry: bytes, last: Evidence | None, at: UnixTime) -> Evidence:
     """The record that tells of an entry marked bad, placed where its last record was."""
     if last is None:

@@ -101,19 +101,25 @@ class Ledger:
 
     def decide(self, place: Place, score: float | None, request: bytes) -> Decision:
         """Count the request and say what to do with its best candidate, if it has one."""
-        cell = None if score is None else cell_of(score)
-        chain = self._chain(place)
-        for held in chain:
-            held.node.ask(cell)
-        if score is None or cell is None:
+        if score is None:
+            self.count(place, None, served=False)
             return Decision(serve=False, audit=False, chance=1.0)
         caution = self._policy.caution
         chances = (chance(self._seed, request, b"forced"), chance(self._seed, request, b"audit"))
         decision = decide(score, self._level(place), caution, chances)
-        if decision.serve:
-            for held in chain:
-                held.node.serve(cell)
+        self.count(place, cell_of(score), served=decision.serve)
         return decision
+
+    def count(self, place: Place, cell: int | None, *, served: bool) -> None:
+        """Count a request with its best candidate in this cell, decided here or elsewhere."""
+        for held in self._chain(place):
+            held.node.ask(cell)
+            if served and cell is not None:
+                held.node.serve(cell)
+
+    def knows(self, place: Place) -> bool:
+        """Whether there is evidence of this very place."""
+        return tuple(place) in self._held
 
     def learn(self, place: Place, label: Label) -> bool:
         """Take a verdict; returns whether it told of a drift: then older evidence was dropped."""

@@ -160,6 +160,10 @@ class TenantConfig(Section, frozen=True):
 
     scope: Literal["credential", "shared"] = "credential"
     """`credential`: who shows the same credential; `shared`: all."""
+    confirm: Literal["semantic", "all", "off"] = "semantic"
+    """Shared answers wait until other callers were told the same: those by meaning, `all`, none."""
+    confirmations: Annotated[int, Meta(ge=1, le=8)] = 1
+    """How many other callers."""
     secret: str = ""
     """Keys the hash of credentials; empty means one generated once in data_dir."""
 

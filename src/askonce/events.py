@@ -98,6 +98,12 @@ class Judged(Event, frozen=True, gc=False):
     verdict: Literal["same", "different", "unsure"]
 
 
+class Confirmation(Event, frozen=True, gc=False):
+    """An answer was kept from a caller who shares answers, or compared with another caller's."""
+
+    outcome: Literal["withheld", "same", "different", "unsure"]
+
+
 class TrustMoved(Event, frozen=True, gc=False):
     """Evidence came in: how far a namespace may go now."""
 

@@ -12,6 +12,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from askonce.cache.ask import Limits
+from askonce.cache.confirm import Confirmations, Wanted
 from askonce.cache.driver import Cache
 from askonce.cache.leader import Parts as CacheParts
 from askonce.cache.learning import Effort, Learning
@@ -168,10 +169,21 @@ async def build_cache(
     exact = ExactTier(parts.store, hot, clock=clock, sink=sink)
     semantic = _semantic_tier(config, parts, sink)
     steps = Steps(config.breaker, clock=clock, sink=sink)
-    learning = None
+    writer = WriteBack(exact, steps, WRITE_DEADLINE) if exact.takes_many else None
+    judge = _judge(config, parts, clock)
+    learning, confirmations = None, None
     if semantic is not None:
-        tiers = exact, semantic
-        learning = await _learning(config, parts, tiers, steps, secret, clock=clock, sink=sink)
+        aids = exact, semantic, judge
+        learning = await _learning(config, parts, aids, steps, secret, clock=clock, sink=sink)
+    if config.tenants.scope == "shared" and config.tenants.confirm != "off":
+        confirmations = Confirmations(
+            Wanted(config.tenants.confirmations, exact=config.tenants.confirm == "all"),
+            exact=exact,
+            writer=writer,
+            judge=judge,
+            steps=steps,
+            sink=sink,
+        )
     cache = Cache(
         CacheParts(
             exact=exact,
@@ -186,7 +198,8 @@ async def build_cache(
             clock=clock,
             sink=sink,
             learning=learning,
-            writer=WriteBack(exact, steps, WRITE_DEADLINE) if exact.takes_many else None,
+            writer=writer,
+            confirmations=confirmations,
         )
     )
     return Built(cache, exact, learning)
@@ -209,7 +222,7 @@ def _semantic_tier(config: Config, parts: Parts, sink: Sink) -> SemanticTier | N
 async def _learning(
     config: Config,
     parts: Parts,
-    tiers: tuple[ExactTier, SemanticTier],
+    aids: tuple[ExactTier, SemanticTier, Judge],
     steps: Steps,
     secret: bytes,
     *,
@@ -225,13 +238,13 @@ async def _learning(
     except (OSError, ValueError) as reason:
         log.warning("evidence is left aside: %s", reason)
         return None
-    exact, semantic = tiers
+    exact, semantic, judge = aids
     return Learning(
         LearningParts(
             process=token_hex(8),
             desk=desk,
             log=parts.evidence,
-            judge=_judge(config, parts, clock),
+            judge=judge,
             worker=Worker("askonce-trust", limit=LESSONS, nice=10),
             names=names,
             exact=exact,

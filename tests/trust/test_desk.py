@@ -11,6 +11,7 @@ import pytest
 
 from askonce.ports import Evidence, IndexedText, Neighbour, ReadText
 from askonce.testing.embedders import TokenEmbedder
+from askonce.trust.asked import Step, unpacked
 from askonce.trust.budget import Budget, Caution
 from askonce.trust.desk import Lesson, Manners, TrustDesk, Verdict
 from askonce.trust.labels import requests
@@ -282,6 +283,33 @@ def test_the_same_evidence_decides_the_same() -> None:
     ours, theirs = (judged(each, asked, text, request="x") for each in (one, other))
     assert ours.order == theirs.order
     assert ours.score == pytest.approx(theirs.score, abs=0.5)
+
+
+def test_hits_that_came_to_nothing_are_taken_back() -> None:
+    """Here and wherever the log is followed, whether the place is known or not."""
+    one, other = made(), made()
+    teach(one, 150, "same")
+    for number in range(60):
+        asked, text = f"how do i reset password nr {number}", "how do i reset my password number"
+        verdict = judged(one, asked, text, request=f"then {number}")
+        if verdict.counted and number % 2:
+            one.withdraw(PLACE, verdict)
+        one.withdraw(PLACE, Verdict())
+    elsewhere = Place(b"default", b"q" * 32)
+    seen = one.judge(elsewhere, text, read(text), near(text, text), "elsewhere")
+    assert seen.counted
+    hits = one.standing(PLACE).hits
+    one.withdraw(elsewhere, seen)
+    steps = list(unpacked(one.asked.packed()))
+    assert {step.what for step in steps} == {"asked", "served", "withdrawn"}
+    assert steps[-1].partition == b""
+    assert one.standing(PLACE).hits == hits
+    for step in steps:
+        other._repeat(Place(step.namespace, step.partition), step)
+    served = sum((step.what == "served") - (step.what == "withdrawn") for step in steps)
+    assert other._ledger._root.node.checked.hits == served
+    other._repeat(PLACE, Step(b"default", b"", None, "withdrawn"))
+    assert other._ledger._root.node.checked.hits == served
 
 
 def test_a_seldom_seen_label_weighs_more_up_to_a_bound() -> None:

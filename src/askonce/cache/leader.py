@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, assert_never
 import msgspec
 
 from askonce.cache.ask import Limits
+from askonce.cache.confirm import Confirmations, Gate
 from askonce.cache.flight import Head
 from askonce.cache.learning import Case, Learning, id_of
-from askonce.cache.pieces import Cutter, Uncut
+from askonce.cache.pieces import Cutter, Uncut, chain, read_up_to
 from askonce.cache.steps import Skipped, Steps
 from askonce.cache.write_back import WriteBack
 from askonce.canonical.answer import facts, read_with_facts
@@ -50,13 +51,20 @@ class Parts(msgspec.Struct, frozen=True):
     """Without it the floor and the guards decide about answers by meaning."""
     writer: WriteBack | None = None
     """Where the store takes many entries at once."""
+    confirmations: Confirmations | None = None
+    """Where callers share answers."""
 
-    def peek(self, key: bytes, plan: Plan) -> Hit | None:
+    def peek(self, key: bytes, plan: Plan, author: bytes) -> Hit | None:
         """The hot exact hit; no I/O."""
         entry = self.steps.guard("hot", lambda: self.exact.peek(key))
         if entry is None or isinstance(entry, Skipped):
             return None
-        return fresh_hit(entry, "exact", plan, self.clock.now())
+        hit = fresh_hit(entry, "exact", plan, self.clock.now())
+        return hit if hit is not None and self.opens(hit, author) else None
+
+    def opens(self, hit: Hit, author: bytes) -> bool:
+        """Whether this caller may be answered so."""
+        return Gate(self.confirmations, author).opens(hit.entry, hit.tier)
 
 
 class Leader:
@@ -75,6 +83,7 @@ class Leader:
         self._indexable = ask.plan.semantic_ttl > 0
         self._asked_at = Seconds(0)
         self._lost: list[bytes] = []
+        self._gate = Gate(parts.confirmations, ask.author)
         self._kept: Entry | None = None
 
     async def lead(self) -> None:
@@ -102,6 +111,7 @@ class Leader:
         if self._kept is not None:
             await self._store(self._kept)
         self._parts.steps.guard("evidence", self._tell)
+        self._parts.steps.guard("evidence", lambda: self._gate.told(self._ask, self._kept))
 
     async def _store(self, entry: Entry) -> None:
         parts = self._parts
@@ -155,7 +165,7 @@ class Leader:
 
     async def _look_exact(self, state: LookExact) -> State:
         parts, key = self._parts, self._ask.key
-        hot = parts.peek(key, state.plan)
+        hot = parts.peek(key, state.plan, self._ask.author)
         if hot is not None:
             return hot
         if parts.steps.guard("store", lambda: parts.exact.surely_absent(key)) is True:
@@ -165,19 +175,27 @@ class Leader:
         )
         if isinstance(found, Skipped):
             return state.missed(found.detail)
-        return state.missed() if found is None else state.found(found, parts.clock.now())
+        if found is None:
+            return state.missed()
+        if self._gate.withholds(found, "exact"):
+            return state.missed("unconfirmed")
+        return state.found(found, parts.clock.now())
 
     async def _look_semantic(self, state: LookSemantic) -> State:
         found = await self._parts.steps.attempt(
             "semantic", self._parts.limits.semantic_deadline, self._search
         )
-        if isinstance(found, Skipped):
-            self._indexable = found.cause != "too_long"
-            return state.missed(found.detail)
+        if isinstance(found, tuple):
+            entry, neighbour = found
+            return state.found(entry, neighbour.score, self._parts.clock.now())
+        learning, finding = self._parts.learning, self._finding
+        if learning is not None and finding is not None:
+            unserved = partial(learning.unserved, finding, self._ask, self._partition)
+            self._parts.steps.guard("trust", unserved)
         if isinstance(found, str):
             return state.missed(found)
-        entry, neighbour = found
-        return state.found(entry, neighbour.score, self._parts.clock.now())
+        self._indexable = found.cause != "too_long"
+        return state.missed(found.detail)
 
     async def _search(self) -> tuple[Entry, Neighbour] | str:
         """The first proven candidate whose entry is alive, or why there is none."""
@@ -195,18 +213,25 @@ class Leader:
             self._parts.steps.guard("trust", weigh)
         for neighbour in finding.passed():
             entry = await self._entry_of(neighbour)
-            if entry is not None:
+            if entry is None:
+                self._lost.append(neighbour.item.key)
+            elif not self._gate.withholds(entry, "semantic"):
                 self._would = mode == "shadow"
-                return "shadow_hit" if self._would else (entry, neighbour)
-            self._lost.append(neighbour.item.key)
-        return finding.detail
+                if not self._would:
+                    return entry, neighbour
+                break
+        if self._would:
+            return "shadow_hit"
+        return "unconfirmed" if self._gate.withheld else finding.detail
 
     async def _entry_of(self, neighbour: Neighbour) -> Entry | None:
         exact, key = self._parts.exact, neighbour.item.key
-        try:
-            entry = exact.peek(key) or await exact.find(key)
-        except EntryUnreadable:
-            return None
+        entry = exact.peek(key)
+        if entry is None or not self._gate.opens(entry, "semantic"):  # a worker may know more
+            try:
+                entry = await exact.find(key)
+            except EntryUnreadable:
+                return None
         if entry is None or entry.question != neighbour.item.text:
             return None
         return entry if entry.semantic_until > self._parts.clock.now() else None
@@ -231,12 +256,12 @@ class Leader:
         """Hand an answer on in one piece, or as it comes when it is too long to be kept."""
         chunks = response.chunks()
         try:
-            body, ended = await _read_up_to(chunks, self._parts.limits.max_entry_bytes)
+            body, ended = await read_up_to(chunks, self._parts.limits.max_entry_bytes)
         except UpstreamError:
             self._refused("broken")
             raise
         if not ended:
-            rest = _chain(body, chunks)
+            rest = chain(body, chunks)
             await self._relay(rest, _head(response, state), Uncut("oversize"))
             return
         if response.status >= 400:
@@ -326,6 +351,7 @@ class Leader:
             upstream=ask.scope.upstream,
             question=question.text if semantic and question is not None else "",
             engine_time=Seconds(self._parts.clock.monotonic() - self._asked_at),
+            author=ask.author,
         )
 
     def _refused(self, reason: str) -> None:
@@ -349,24 +375,6 @@ def _head(
         body=body or b"",
         stored=stored,
     )
-
-
-async def _read_up_to(chunks: AsyncIterator[bytes], limit: int) -> tuple[bytes, bool]:
-    """A body and True, or what came of it when it passed the limit and False."""
-    read: list[bytes] = []
-    size = 0
-    async for chunk in chunks:
-        read.append(chunk)
-        size += len(chunk)
-        if size > limit:
-            return b"".join(read), False
-    return b"".join(read), True
-
-
-async def _chain(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    yield first
-    async for chunk in rest:
-        yield chunk
 
 
 def _delivery(response: UpstreamResponse) -> str:

@@ -145,6 +145,11 @@ class Learning:
         verdict = desk.judge(place, finding.text, finding.read, finding.near, id_of(ask))
         finding.weighed(verdict)
 
+    def unserved(self, finding: Finding, ask: Ask, partition: bytes) -> None:
+        """Take back a decision to serve that came to nothing."""
+        if finding.verdict is not None:
+            self._parts.desk.withdraw(self.place(ask.scope, partition), finding.verdict)
+
     def saw(self, case: Case) -> None:
         """Learn from a case in the background; one too many is let go."""
         if len(self._cases) < _WAITING and case.verdict.best >= 0:
@@ -280,7 +285,7 @@ class Learning:
             verdict=agreement,
             how=how,
             source=source,
-            probability=case.verdict.chance if case.mode == "on" else 1.0,
+            probability=1.0 if case.served is None else case.verdict.chance,
             mode=case.mode,
             look=desk.packed(case.verdict) if agreement != "unsure" else b"",
         )

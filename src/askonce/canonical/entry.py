@@ -34,6 +34,10 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     """The last user text when semantic_until is not 0, else empty."""
     engine_time: Seconds
     """How long the engine took."""
+    author: bytes = b""
+    """Digest of who asked, where others may be answered with it only once they are confirmed."""
+    vouched: tuple[bytes, ...] = ()
+    """Others whom the engine has told the same."""
 
 
 _encode = msgspec.msgpack.Encoder().encode

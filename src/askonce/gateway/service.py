@@ -26,7 +26,7 @@ from askonce.gateway.feedback import FeedbackRoute
 from askonce.gateway.http import PacedReceive, is_encoded, send_json, send_response
 from askonce.gateway.passthrough import Passthrough
 from askonce.gateway.routing import Upstreams
-from askonce.gateway.tenants import partitioner
+from askonce.gateway.tenants import author_of, partitioner
 from askonce.orphan import worker_dies_with_server
 from askonce.ports import SupportsEpoch
 from askonce.settings.files import server_secret
@@ -125,7 +125,10 @@ class Service:
         config, clock, sink = self._config, self._clock, self._sink
         upstreams = Upstreams(parts.upstreams)
         partition = partitioner(config.tenants, secret)
-        read_envelope = envelope_reader(config.controls, partition, config.exact.ignored_headers)
+        author = author_of(config.tenants, secret)
+        read_envelope = envelope_reader(
+            config.controls, partition, config.exact.ignored_headers, author
+        )
         self._built = built = await build_cache(
             config, parts, secret=secret, clock=clock, sink=sink
         )

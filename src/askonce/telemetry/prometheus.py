@@ -21,6 +21,7 @@ from askonce import __version__
 from askonce.events import (
     AdmissionRefused,
     BreakerMoved,
+    Confirmation,
     Embedded,
     Event,
     Evicted,
@@ -82,6 +83,12 @@ METRICS = (
     Metric("askonce_evidence_total", "counter", ("source", "verdict"), "Cached answers judged"),
     Metric("askonce_audits_total", "counter", ("verdict",), "Hits by meaning audited"),
     Metric("askonce_shadow_total", "counter", ("verdict",), "Would-be hits judged in shadow mode"),
+    Metric(
+        "askonce_confirmations_total",
+        "counter",
+        ("outcome",),
+        "Answers withheld from other callers, and compared with what they were told instead",
+    ),
     Metric(
         "askonce_trust_threshold",
         "gauge",
@@ -148,6 +155,7 @@ class PrometheusSink:
                 ("askonce_steps_skipped_total", event.part, event.cause)
             ),
             BreakerMoved: self._breaker_moved,
+            Confirmation: lambda event: self._count(("askonce_confirmations_total", event.outcome)),
             Evicted: lambda event: self._count(
                 ("askonce_evictions_total", event.part, event.cause), event.entries
             ),

@@ -8,7 +8,7 @@ same order as the one that decided them.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 
@@ -22,19 +22,23 @@ if TYPE_CHECKING:
 MOST = 4096
 """Requests that one record carries; of more, the oldest are let go."""
 
+What = Literal["asked", "served", "withdrawn"]
+"""`served`: asked, and served as well; `withdrawn`: counted as served before, and was not."""
+
 _NONE = 63
-_SERVED = 64
+_KIND = 64
+_KINDS: tuple[What, ...] = ("asked", "served", "withdrawn")
 
 
 class Step(NamedTuple):
-    """One request as the ledger counted it."""
+    """One request as the ledger counted it, or what came of one."""
 
     namespace: bytes
     partition: bytes
     """Empty where the ledger knew none of that name then."""
     cell: int | None
     """Of its best candidate's score."""
-    served: bool
+    what: What
 
 
 class _Packed(msgspec.Struct, frozen=True, array_like=True):
@@ -59,11 +63,12 @@ class Asked:
         """How many wait for a record."""
         return self._count
 
-    def note(self, place: Place, cell: int | None, *, served: bool) -> None:
-        """One more request."""
+    def note(self, place: Place, cell: int | None, what: What) -> None:
+        """One more step."""
         if not self._runs or self._runs[-1][0] != place:
             self._runs.append((place, bytearray()))
-        self._runs[-1][1].append((_NONE if cell is None else cell) + _SERVED * served)
+        number = _NONE if cell is None else cell
+        self._runs[-1][1].append(number + _KIND * _KINDS.index(what))
         self._count += 1
         if self._count > MOST:
             self._count -= len(self._runs.popleft()[1])
@@ -86,8 +91,8 @@ def unpacked(packed: bytes) -> Iterator[Step]:
         if not 0 <= number < len(found.places):
             raise ValueError("no such place")
         for byte in cells:
-            cell = byte % _SERVED
-            if cell >= CELLS and cell != _NONE:
-                raise ValueError("no such cell")
+            kind, cell = divmod(byte, _KIND)
+            if kind >= len(_KINDS) or (cell >= CELLS and cell != _NONE):
+                raise ValueError("no such step")
             where = found.places[number]
-            yield Step(*where, None if cell == _NONE else cell, byte >= _SERVED)
+            yield Step(*where, None if cell == _NONE else cell, _KINDS[kind])

@@ -18,7 +18,7 @@ import numpy as np
 
 from askonce.trust.alignment import from_bytes
 from askonce.trust.answers import SameAnswers
-from askonce.trust.asked import Asked, unpacked
+from askonce.trust.asked import Asked, Step, unpacked
 from askonce.trust.budget import Decision, chance
 from askonce.trust.evidence import Label, cell_of, odds_of_cosine
 from askonce.trust.guards import veto
@@ -79,6 +79,8 @@ class Verdict(NamedTuple):
     seen: Seen | None = None
     vetoes: tuple[str, ...] = ()
     """Guards that spoke against neighbours of the static rule."""
+    counted: bool = False
+    """The ledger has counted it as served."""
 
     @property
     def serve(self) -> bool:
@@ -142,7 +144,9 @@ class TrustDesk:
         best = 0 if seen is None else seen.look.best
         odds = odds_of_cosine(near[0].score) if seen is None else float(seen.look.logits.max())
         decision = self._decide(place, odds, request)
-        verdict = Verdict((), best, odds, decision.audit, decision.chance, seen)
+        verdict = Verdict(
+            (), best, odds, decision.audit, decision.chance, seen, counted=decision.serve
+        )
         if self.cold(place) or seen is None:
             return self._static(verdict, text, near, request)
         if not decision.serve:
@@ -150,6 +154,14 @@ class TrustDesk:
         answers = [self._answers.of(question, question) for question in seen.questions]
         others = (at for at, one in enumerate(answers) if one == answers[best] and at != best)
         return verdict._replace(order=(best, *others))
+
+    def withdraw(self, place: Place, verdict: Verdict) -> None:
+        """Nothing was served after all: the entries were gone, not confirmed, or only a shadow."""
+        if verdict.counted:
+            cell = cell_of(verdict.score)
+            self._ledger.withdraw(place, cell)
+            known = place if self._ledger.knows(place) else Place(place.namespace, b"")
+            self.asked.note(known, cell, "withdrawn")
 
     def take(self, records: Sequence[Evidence]) -> list[Lesson]:
         """Take evidence in the order of the log; returns what `study` is to learn.
@@ -301,7 +313,7 @@ class TrustDesk:
         decision = self._ledger.decide(place, score, request.encode())
         known = place if self._ledger.knows(place) else Place(place.namespace, b"")
         cell = None if score is None else cell_of(score)
-        self.asked.note(known, cell, served=decision.serve)
+        self.asked.note(known, cell, "served" if decision.serve else "asked")
         return decision
 
     def _count(self, records: Sequence[Evidence]) -> None:
@@ -312,7 +324,13 @@ class TrustDesk:
             except (msgspec.MsgspecError, ValueError):
                 continue
             for one in steps:
-                self._ledger.count(Place(one.namespace, one.partition), one.cell, served=one.served)
+                self._repeat(Place(one.namespace, one.partition), one)
+
+    def _repeat(self, place: Place, step: Step) -> None:
+        if step.what != "withdrawn":
+            self._ledger.count(place, step.cell, served=step.what == "served")
+        elif step.cell is not None:
+            self._ledger.withdraw(place, step.cell)
 
 
 def _seen(record: Evidence) -> Seen | None:

@@ -117,6 +117,11 @@ class Ledger:
             if served and cell is not None:
                 held.node.serve(cell)
 
+    def withdraw(self, place: Place, cell: int) -> None:
+        """A request that was counted as served was not served, in the end."""
+        for held in self._chain(place):
+            held.node.withdraw(cell)
+
     def knows(self, place: Place) -> bool:
         """Whether there is evidence of this very place."""
         return tuple(place) in self._held

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from askonce.units import Bytes, Seconds, Tokens
+from askonce.units import USD, Bytes, Seconds, Tokens
 
 Tier = Literal["exact", "semantic", "collapsed", "engine", "passthrough", "none"]
 """Who answered: `collapsed` is a follower of somebody else's engine call, `none` a refusal."""
@@ -102,6 +102,13 @@ class Confirmation(Event, frozen=True, gc=False):
     """An answer was kept from a caller who shares answers, or compared with another caller's."""
 
     outcome: Literal["withheld", "same", "different", "unsure"]
+
+
+class Paid(Event, frozen=True, gc=False):
+    """An engine was asked for evidence alone."""
+
+    purpose: Literal["audit", "judge"]
+    cost: USD
 
 
 class TrustMoved(Event, frozen=True, gc=False):

@@ -32,6 +32,7 @@ from askonce.trust.bound import JudgeError
 from askonce.trust.budget import PRESETS, Budget, Caution
 from askonce.trust.ledger import Policy
 from askonce.trust.names import Namespaces, Rules
+from askonce.trust.purse import Price, Purse
 from askonce.units import Cosine, Seconds
 from askonce.upstreams.http import HttpUpstream
 from askonce.worker import Worker
@@ -170,10 +171,11 @@ async def build_cache(
     semantic = _semantic_tier(config, parts, sink)
     steps = Steps(config.breaker, clock=clock, sink=sink)
     writer = WriteBack(exact, steps, WRITE_DEADLINE) if exact.takes_many else None
-    judge = _judge(config, parts, clock)
+    purse = _purse(config, parts, clock=clock, sink=sink)
+    judge = _judge(config, parts, clock, purse)
     learning, confirmations = None, None
     if semantic is not None:
-        aids = exact, semantic, judge
+        aids = exact, semantic, judge, purse
         learning = await _learning(config, parts, aids, steps, secret, clock=clock, sink=sink)
     if config.tenants.scope == "shared" and config.tenants.confirm != "off":
         confirmations = Confirmations(
@@ -222,7 +224,7 @@ def _semantic_tier(config: Config, parts: Parts, sink: Sink) -> SemanticTier | N
 async def _learning(
     config: Config,
     parts: Parts,
-    aids: tuple[ExactTier, SemanticTier, Judge],
+    aids: tuple[ExactTier, SemanticTier, Judge, Purse],
     steps: Steps,
     secret: bytes,
     *,
@@ -238,7 +240,7 @@ async def _learning(
     except (OSError, ValueError) as reason:
         log.warning("evidence is left aside: %s", reason)
         return None
-    exact, semantic, judge = aids
+    exact, semantic, judge, purse = aids
     return Learning(
         LearningParts(
             process=token_hex(8),
@@ -252,6 +254,7 @@ async def _learning(
             steps=steps,
             clock=clock,
             sink=sink,
+            purse=purse,
         ),
         Effort(
             audits_per_hour=config.trust.audits_per_hour,
@@ -280,7 +283,19 @@ def _desk(config: Config, dim: int, names: Namespaces, secret: bytes) -> TrustDe
     )
 
 
-def _judge(config: Config, parts: Parts, clock: Clock) -> Judge:
+def _purse(config: Config, parts: Parts, *, clock: Clock, sink: Sink) -> Purse:
+    prices = [
+        Price(upstream.name, models, price.prompt, price.completion)
+        for known, (_, upstream) in zip(config.upstream, parts.upstreams, strict=False)
+        for models, price in known.prices.items()
+    ]
+    per_hour = config.trust.usd_per_hour
+    if per_hour and not prices:
+        raise ConfigError("trust.usd_per_hour is set, but no upstream has prices")
+    return Purse(per_hour or float("inf"), prices, clock=clock, sink=sink)
+
+
+def _judge(config: Config, parts: Parts, clock: Clock, purse: Purse) -> Judge:
     rules = RulesJudge()
     model = config.trust.judge_model
     if not model:
@@ -292,7 +307,8 @@ def _judge(config: Config, parts: Parts, clock: Clock) -> Judge:
     if upstream is None:
         raise ConfigError(f"trust.judge_model is {model!r}, which no upstream serves")
     limits = LlmLimits(calls_per_minute=config.trust.judge_calls_per_minute)
-    return CascadeJudge(rules, LlmJudge(upstream, model=model, clock=clock, limits=limits))
+    llm = LlmJudge(upstream, model=model, clock=clock, limits=limits, purse=purse)
+    return CascadeJudge(rules, llm)
 
 
 def namespaces(config: Config) -> Namespaces:

@@ -18,6 +18,7 @@ from askonce.trust.desk import Manners, TrustDesk
 from askonce.trust.ledger import Policy
 from askonce.trust.names import Namespaces, Rules
 from askonce.trust.prior import shipped
+from askonce.trust.purse import Price, Purse
 from askonce.units import Cosine
 from askonce.worker import Worker
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from askonce.trust.names import Mode
 
 DIM = 128
+PRICES = (Price("scripted", "fake", 1e6, 1e6),)
+"""One USD a token, which makes accounts plain."""
 _PROCESSES = count()
 _OPENERS = (
     "please tell me",
@@ -85,6 +88,7 @@ class School(Stage):
         forced: float = 0.02,
         audit: float = 0.05,
         cold_audit: float = 0.3,
+        usd: float = float("inf"),
         **kit: Any,
     ) -> None:
         embedder = embedder or TokenEmbedder(dim=DIM)
@@ -111,6 +115,7 @@ class School(Stage):
                 steps=steps,
                 clock=stage.clock,
                 sink=stage.sink,
+                purse=Purse(usd, PRICES, clock=stage.clock, sink=stage.sink),
             )
             effort = Effort(audits_per_hour=audits, audits_at_once=1, max_answer_bytes=100_000)
             return Learning(parts, effort)

@@ -12,7 +12,7 @@ from tests.cache.stage import CAT
 from askonce.cache import learning
 from askonce.cache.ask import Live
 from askonce.errors import StoreError
-from askonce.events import Judged, StepSkipped, TrustMoved
+from askonce.events import Judged, Paid, StepSkipped, TrustMoved
 from askonce.flow import Hit
 from askonce.policy.controls import Controls
 from askonce.testing.answers import Chat, Reply
@@ -272,6 +272,44 @@ async def test_without_an_allowance_there_are_no_audits() -> None:
         await school.go(CAT)
         await school.go(LIKE_CAT)
         assert school.calls == 1
+
+
+async def test_audits_end_with_the_hours_money() -> None:
+    """What is spent is told; past it no hit is audited, and none counts for the bound."""
+    async with School(usd=200.0, cold_audit=1.0) as school:
+        school.upstream.otherwise = GOOD
+        await school.go(CAT)
+        for number in range(40):
+            await school.go(f"{LIKE_CAT}{' ' * number}")
+        told = [one.probability for one in await records(school) if one.source == "audit"]
+        paid = [event.cost for event in school.sink.of(Paid)]
+        assert 3 < len(paid) == len(told) < 40
+        assert 100 < sum(paid) < 200 + paid[-1]
+        assert told[0] == 1 > told[-1]
+        school.clock.advance(3600)
+        await school.go(f"{LIKE_CAT}{' ' * 50}")
+        assert len(school.sink.of(Paid)) == len(paid) + 1
+
+
+async def test_hits_that_no_audit_could_see_prove_nothing() -> None:
+    """Without audits the bound of an open namespace stays where it was."""
+    async with School(audits=0.0) as school:
+        school.upstream.otherwise = clerk()
+        told = await attend(school, faq(150, seed=1))
+        assert told.count("right") > 50
+        assert school.desk.standing(HERE).bound == 1.0
+
+
+async def test_a_failed_audit_is_paid_by_its_question() -> None:
+    """The engine may well have charged for it; what it does not count is told by size."""
+    async with School(usd=1e9, cold_audit=1.0) as school:
+        school.upstream.script(GOOD, Reply(status=500, pieces=(b"{}",)))
+        await school.go(CAT)
+        ask = school.ask(LIKE_CAT)
+        await school.get(ask)
+        await school.settled()
+        (paid,) = school.sink.of(Paid)
+        assert paid.cost == len(ask.call.canonical) // 3
 
 
 async def test_a_caller_says_whether_an_answer_was_right() -> None:

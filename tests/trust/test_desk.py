@@ -300,15 +300,17 @@ def test_hits_that_came_to_nothing_are_taken_back() -> None:
     assert seen.counted
     hits = one.standing(PLACE).hits
     one.withdraw(elsewhere, seen)
+    one.unwatch(PLACE, judged(one, asked, text, request="unwatched"))
     steps = list(unpacked(one.asked.packed()))
-    assert {step.what for step in steps} == {"asked", "served", "withdrawn"}
-    assert steps[-1].partition == b""
+    assert {step.what for step in steps} == {"asked", "served", "withdrawn", "unwatched"}
+    assert steps[-3].partition == b""
     assert one.standing(PLACE).hits == hits
     for step in steps:
-        other._repeat(Place(step.namespace, step.partition), step)
-    served = sum((step.what == "served") - (step.what == "withdrawn") for step in steps)
+        other._repeat(step)
+    taken_back = {"withdrawn", "unwatched"}
+    served = sum((step.what == "served") - (step.what in taken_back) for step in steps)
     assert other._ledger._root.node.checked.hits == served
-    other._repeat(PLACE, Step(b"default", b"", None, "withdrawn"))
+    other._repeat(Step(b"default", b"", None, "withdrawn"))
     assert other._ledger._root.node.checked.hits == served
 
 

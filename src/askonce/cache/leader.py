@@ -133,7 +133,7 @@ class Leader:
         learning, finding, kept = self._parts.learning, self._finding, self._kept
         if learning is None or finding is None or finding.verdict is None:
             return
-        if (self._served is None and kept is None) or not self._ask.plan.store:
+        if self._served is None and kept is None:
             return
         learning.saw(
             Case(
@@ -146,7 +146,7 @@ class Leader:
                 served=self._served,
                 fresh=None if kept is None else kept.answer,
                 would=self._would,
-                send=self._ask.send,
+                ask=self._ask,
             )
         )
 

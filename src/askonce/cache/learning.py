@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from askonce.cache.audits import fresh_answer, text_of
+from askonce.cache.audits import bill_of, fresh_answer, text_of
 from askonce.errors import EntryUnreadable, StoreError
 from askonce.events import Judged, TrustMoved
 from askonce.ports import Evidence
 from askonce.trust.allowance import Allowance
 from askonce.trust.budget import chance
-from askonce.trust.labels import requests
+from askonce.trust.labels import one_look, requests, said, whole_requests
 from askonce.trust.ledger import Place
 from askonce.trust.names import question_digest
 from askonce.units import Seconds
 from askonce.worker import WorkerBusy, WorkerClosed
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Sequence
     from typing import Literal
 
     from askonce.cache.ask import Ask
@@ -41,13 +41,12 @@ if TYPE_CHECKING:
         LabelSource,
         Neighbour,
         Sink,
-        UpstreamResponse,
     )
     from askonce.tiers.exact import ExactTier
     from askonce.tiers.semantic import Finding, SemanticTier
     from askonce.trust.desk import TrustDesk, Verdict
     from askonce.trust.names import Mode, Namespaces
-    from askonce.units import UnixTime
+    from askonce.trust.purse import Purse
     from askonce.worker import Worker
 
 _WAITING = 64
@@ -82,7 +81,7 @@ class Case:
     """What the engine answered."""
     would: bool
     """In shadow mode: the cache would have answered."""
-    send: Callable[[], Awaitable[UpstreamResponse]]
+    ask: Ask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +110,7 @@ class Parts:
     steps: Steps
     clock: Clock
     sink: Sink
+    purse: Purse
 
 
 class Learning:
@@ -151,8 +151,10 @@ class Learning:
             self._parts.desk.withdraw(self.place(ask.scope, partition), finding.verdict)
 
     def saw(self, case: Case) -> None:
-        """Learn from a case in the background; one too many is let go."""
-        if len(self._cases) < _WAITING and case.verdict.best >= 0:
+        """Learn from a case in the background; one too many is let go, and one not to be kept."""
+        if len(self._cases) >= _WAITING or not case.ask.plan.store:
+            self._unwatched(case)
+        elif case.verdict.best >= 0:
             task = asyncio.create_task(self._learn_from(case))
             self._cases.add(task)
             task.add_done_callback(self._cases.discard)
@@ -215,6 +217,8 @@ class Learning:
         hit = self._record(case, at, ("unsure", ""), "hit")
         await steps.attempt("evidence", _DEADLINE, lambda: self._append([hit]))
         share = self._audit_share()
+        if not share:
+            self._unwatched(case)
         if case.verdict.audit and chance(_DRAW, case.request.encode(), b"allowance") < share:
             self._allowance.settle(1.0)
             async with self._auditing:
@@ -223,14 +227,21 @@ class Learning:
     def _audit_share(self) -> float:
         """Share of the wanted audits that are made: known before the draw, so that none is biased.
 
-        It falls with the allowance, but never to nothing while there is to be one at all.
+        It falls with the allowance, but never to nothing while there is to be one at all, and with
+        the hour's money, which can come to an end.
         """
         if not self._effort.audits_per_hour:
             return 0.0
-        return max(_LEAST_SHARE, self._allowance.share(self._parts.clock.monotonic()))
+        calls = max(_LEAST_SHARE, self._allowance.share(self._parts.clock.monotonic()))
+        return calls * self._parts.purse.share
+
+    def _unwatched(self, case: Case) -> None:
+        if case.served is not None:
+            self._parts.desk.unwatch(case.place, case.verdict)
 
     async def _audit(self, case: Case, at: int, share: float) -> None:
-        fresh = await fresh_answer(case.send, self._effort.max_answer_bytes)
+        fresh = await fresh_answer(case.ask.send, self._effort.max_answer_bytes)
+        self._parts.purse.pay("audit", bill_of(case.ask, fresh))
         verdict = await self._judge(case, case.served, fresh)
         record = self._record(case, at, verdict, "audit")
         known = msgspec.structs.replace(record, probability=record.probability * share)
@@ -296,7 +307,7 @@ class Learning:
         Before them go the requests that were decided before them: the order is evidence as well.
         """
         try:
-            await self._parts.log.append([*self._asked(), *_one_look(records)])
+            await self._parts.log.append([*self._asked(), *one_look(records)])
         except StoreError:
             await self._take(records)
             raise
@@ -311,7 +322,7 @@ class Learning:
         async with self._taking:
             records = await self._parts.log.since(self._seq, _AT_ONCE)
             more = len(records) == _AT_ONCE
-            whole = _whole(records) if more else records
+            whole = whole_requests(records) if more else records
             if whole:
                 self._seq = whole[-1].seq
                 await self._take(whole)
@@ -338,41 +349,7 @@ def id_of(ask: Ask) -> str:
     return ask.request_id or ask.key.hex()
 
 
-def said(about: Evidence, agreement: Agreement, source: LabelSource, now: UnixTime) -> Evidence:
-    """Somebody's word on what a record is about."""
-    return msgspec.structs.replace(
-        about,
-        at=now,
-        verdict=agreement,
-        source=source,
-        how="said",
-        probability=1.0,
-        look=b"",
-        seq=0,
-    )
-
-
 def _to_judge(case: Case) -> list[int]:
     """The best place first, then the nearest."""
     others = [at for at in range(len(case.near)) if at != case.verdict.best]
     return [case.verdict.best, *others][:_JUDGED]
-
-
-def _whole(records: Sequence[Evidence]) -> Sequence[Evidence]:
-    """Without the last request's, of which more may follow; what is learned is learned at once."""
-    last, end = _group(records[-1]), len(records)
-    while end and _group(records[end - 1]) == last:
-        end -= 1
-    return records[:end] or records
-
-
-def _group(record: Evidence) -> tuple[str, str]:
-    return record.request_id, record.source
-
-
-def _one_look(records: Sequence[Evidence]) -> list[Evidence]:
-    """The look on the first record alone; none where no verdict was reached."""
-    look = next((one.look for one in records if one.look), b"")
-    return [
-        msgspec.structs.replace(one, look=b"" if at else look) for at, one in enumerate(records)
-    ]

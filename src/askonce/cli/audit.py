@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from askonce.cache.audits import text_of
-from askonce.cache.learning import said
 from askonce.canonical.entry import unseal
 from askonce.cli.entries import NoSink
 from askonce.clock import SystemClock
@@ -17,6 +16,7 @@ from askonce.errors import CacheFault, ConfigError, EntryUnreadable
 from askonce.policy.confirmation import OPERATOR, vouched_by
 from askonce.stores.hot import HotEntries
 from askonce.tiers.exact import ExactTier
+from askonce.trust.labels import said
 from askonce.wiring import open_log, open_parts
 
 if TYPE_CHECKING:

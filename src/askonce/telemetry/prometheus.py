@@ -28,6 +28,7 @@ from askonce.events import (
     GuardVetoed,
     HeldBytes,
     Judged,
+    Paid,
     Part,
     Served,
     StepSkipped,
@@ -83,6 +84,7 @@ METRICS = (
     Metric("askonce_evidence_total", "counter", ("source", "verdict"), "Cached answers judged"),
     Metric("askonce_audits_total", "counter", ("verdict",), "Hits by meaning audited"),
     Metric("askonce_shadow_total", "counter", ("verdict",), "Would-be hits judged in shadow mode"),
+    Metric("askonce_evidence_usd_total", "counter", ("purpose",), "Money spent on evidence alone"),
     Metric(
         "askonce_confirmations_total",
         "counter",
@@ -122,6 +124,8 @@ def _zeros() -> Figures:
     counters: dict[Series, float] = {
         ("askonce_requests_total", tier, how): 0.0 for tier in tiers for how in OUTCOMES
     }
+    for purpose in ("audit", "judge"):
+        counters["askonce_evidence_usd_total", purpose] = 0.0
     for kind in ("prompt", "completion"):
         counters["askonce_tokens_saved_total", kind] = 0.0
     gauges: dict[Series, float] = {("askonce_breaker_state", part): 0.0 for part in parts}
@@ -155,6 +159,9 @@ class PrometheusSink:
                 ("askonce_steps_skipped_total", event.part, event.cause)
             ),
             BreakerMoved: self._breaker_moved,
+            Paid: lambda event: self._count(
+                ("askonce_evidence_usd_total", event.purpose), event.cost
+            ),
             Confirmation: lambda event: self._count(("askonce_confirmations_total", event.outcome)),
             Evicted: lambda event: self._count(
                 ("askonce_evictions_total", event.part, event.cause), event.entries

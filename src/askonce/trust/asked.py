@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 MOST = 4096
 """Requests that one record carries; of more, the oldest are let go."""
 
-What = Literal["asked", "served", "withdrawn"]
-"""`served`: asked, and served as well; `withdrawn`: counted as served before, and was not."""
+What = Literal["asked", "served", "withdrawn", "unwatched"]
+"""`served`: asked, and served as well; `withdrawn`: counted as served before, and was not;
+`unwatched`: it was, and no audit of it was possible."""
 
 _NONE = 63
 _KIND = 64
-_KINDS: tuple[What, ...] = ("asked", "served", "withdrawn")
+_KINDS: tuple[What, ...] = ("asked", "served", "withdrawn", "unwatched")
 
 
 class Step(NamedTuple):
@@ -92,7 +93,7 @@ def unpacked(packed: bytes) -> Iterator[Step]:
             raise ValueError("no such place")
         for byte in cells:
             kind, cell = divmod(byte, _KIND)
-            if kind >= len(_KINDS) or (cell >= CELLS and cell != _NONE):
+            if cell >= CELLS and cell != _NONE:
                 raise ValueError("no such step")
             where = found.places[number]
             yield Step(*where, None if cell == _NONE else cell, _KINDS[kind])

@@ -137,6 +137,10 @@ class Node:
         """It was not, in the end."""
         self.cells.withdraw(cell)
         self._since.withdraw(cell)
+        self.unwatch()
+
+    def unwatch(self) -> None:
+        """No audit could have found it wrong, so it says nothing for the bound."""
         self.checked.hits = max(0, self.checked.hits - 1)
 
     def learn(self, label: Label) -> bool:

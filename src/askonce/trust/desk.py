@@ -18,7 +18,7 @@ import numpy as np
 
 from askonce.trust.alignment import from_bytes
 from askonce.trust.answers import SameAnswers
-from askonce.trust.asked import Asked, Step, unpacked
+from askonce.trust.asked import Asked, Step, What, unpacked
 from askonce.trust.budget import Decision, chance
 from askonce.trust.evidence import Label, cell_of, odds_of_cosine
 from askonce.trust.guards import veto
@@ -157,11 +157,11 @@ class TrustDesk:
 
     def withdraw(self, place: Place, verdict: Verdict) -> None:
         """Nothing was served after all: the entries were gone, not confirmed, or only a shadow."""
-        if verdict.counted:
-            cell = cell_of(verdict.score)
-            self._ledger.withdraw(place, cell)
-            known = place if self._ledger.knows(place) else Place(place.namespace, b"")
-            self.asked.note(known, cell, "withdrawn")
+        self._add(place, verdict, "withdrawn")
+
+    def unwatch(self, place: Place, verdict: Verdict) -> None:
+        """What was served could not be audited: of such hits the bound says nothing."""
+        self._add(place, verdict, "unwatched")
 
     def take(self, records: Sequence[Evidence]) -> list[Lesson]:
         """Take evidence in the order of the log; returns what `study` is to learn.
@@ -316,6 +316,13 @@ class TrustDesk:
         self.asked.note(known, cell, "served" if decision.serve else "asked")
         return decision
 
+    def _add(self, place: Place, verdict: Verdict, what: What) -> None:
+        if verdict.counted:
+            known = place if self._ledger.knows(place) else Place(place.namespace, b"")
+            step = Step(*known, cell_of(verdict.score), what)
+            self._repeat(step)
+            self.asked.note(known, step.cell, what)
+
     def _count(self, records: Sequence[Evidence]) -> None:
         """Requests that were decided elsewhere; let be where they cannot be read."""
         for record in records:
@@ -324,10 +331,13 @@ class TrustDesk:
             except (msgspec.MsgspecError, ValueError):
                 continue
             for one in steps:
-                self._repeat(Place(one.namespace, one.partition), one)
+                self._repeat(one)
 
-    def _repeat(self, place: Place, step: Step) -> None:
-        if step.what != "withdrawn":
+    def _repeat(self, step: Step) -> None:
+        place = Place(step.namespace, step.partition)
+        if step.what == "unwatched":
+            self._ledger.unwatch(place)
+        elif step.what != "withdrawn":
             self._ledger.count(place, step.cell, served=step.what == "served")
         elif step.cell is not None:
             self._ledger.withdraw(place, step.cell)

@@ -122,6 +122,11 @@ class Ledger:
         for held in self._chain(place):
             held.node.withdraw(cell)
 
+    def unwatch(self, place: Place) -> None:
+        """A request that was served could not have been audited."""
+        for held in self._chain(place):
+            held.node.unwatch()
+
     def knows(self, place: Place) -> bool:
         """Whether there is evidence of this very place."""
         return tuple(place) in self._held

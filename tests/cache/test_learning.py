@@ -287,7 +287,8 @@ async def test_audits_end_with_the_hours_money() -> None:
         assert 100 < sum(paid) < 200 + paid[-1]
         assert told[0] == 1 > told[-1]
         school.clock.advance(3600)
-        await school.go(f"{LIKE_CAT}{' ' * 50}")
+        await school.go("Say, what is a cat?")
+        await school.go("say, what is a cat?")
         assert len(school.sink.of(Paid)) == len(paid) + 1
 
 
@@ -309,7 +310,7 @@ async def test_a_failed_audit_is_paid_by_its_question() -> None:
         await school.get(ask)
         await school.settled()
         (paid,) = school.sink.of(Paid)
-        assert paid.cost == len(ask.call.canonical) // 3
+        assert paid.cost == float(len(ask.call.canonical) // 3)
 
 
 async def test_a_caller_says_whether_an_answer_was_right() -> None:

@@ -157,6 +157,8 @@ class TrustConfig(Section, frozen=True):
     """Audits under way at most, for each worker."""
     usd_per_hour: Annotated[float, Meta(ge=0)] = 0.0
     """Most USD that audits and the judge's model cost, for each worker; 0 sets no bound."""
+    cross_encoder: str = ""
+    """Path of an ONNX cross-encoder with its `tokenizer.json` beside it, asked in doubt."""
     judge_model: str = ""
     """Model that compares answers where the rules cannot; empty means rules alone."""
     judge_calls_per_minute: Positive = 30.0

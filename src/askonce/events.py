@@ -20,6 +20,7 @@ Part = Literal[
     "semantic",
     "semantic_write",
     "trust",
+    "verifier",
     "evidence",
     "audit",
 ]

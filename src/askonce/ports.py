@@ -140,19 +140,15 @@ class HotCache(Protocol[V]):
 
     def get(self, key: bytes, now: float) -> V | None:
         """The live value, or None; marks it as used."""
-        ...
 
     def put(self, key: bytes, value: V, size: int, expires_at: float) -> int:
         """Keep a value of that many bytes; returns how many others had to leave."""
-        ...
 
     def discard(self, key: bytes) -> None:
         """Drop one key; nothing happens when it is not there."""
-        ...
 
     def clear(self) -> int:
         """Drop everything; returns how many entries there were."""
-        ...
 
 
 class Embedder(Protocol):
@@ -265,15 +261,12 @@ class UpstreamResponse(Protocol):
 
     def chunks(self) -> AsyncIterator[bytes]:
         """Body bytes as they arrive; raises UpstreamBroken when they break off."""
-        ...
 
     async def read(self) -> bytes:
         """The whole body; raises UpstreamBroken when it breaks off."""
-        ...
 
     async def close(self) -> None:
         """Give the connection back, or drop it when the body was not read whole; idempotent."""
-        ...
 
 
 class Upstream(Protocol):
@@ -311,11 +304,22 @@ class Judge(Protocol):
 
     async def judge(self, question: str, cached: str, fresh: str) -> Verdict:
         """Compare; never raises: a judge that cannot tell, or is not allowed to, is unsure."""
-        ...
 
     async def close(self) -> None:
         """Release what it made itself; idempotent."""
-        ...
+
+
+class Verifier(Protocol):
+    """A second, dearer opinion on whether the answer to a cached question is right for another."""
+
+    def expected_time(self, question: str, cached: str) -> Seconds:
+        """How long `verify` would take now, waiting included; an estimate, 0 while unknown."""
+
+    async def verify(self, question: str, cached: str) -> float:
+        """Log odds that it is; raises VerifierBusy (full: shed), TextTooLong, VerifierError."""
+
+    async def close(self) -> None:
+        """Release everything; idempotent."""
 
 
 LabelSource = Literal["miss", "audit", "shadow", "operator", "caller", "hit"]
@@ -364,19 +368,15 @@ class EvidenceLog(Protocol):
 
     async def append(self, records: Sequence[Evidence]) -> int:
         """Add all or none in order; returns the last one's seq, or 0 for no records."""
-        ...
 
     async def since(self, seq: int, limit: int) -> list[Evidence]:
         """Records after that seq, oldest first; seqs grow, even past a file that was lost."""
-        ...
 
     async def of_request(self, request_id: str) -> list[Evidence]:
         """All records of one request, oldest first."""
-        ...
 
     async def of_entry(self, entry: bytes) -> list[Evidence]:
         """All records about one entry, oldest first."""
-        ...
 
     async def retract(self, entry: bytes) -> int:
         """Mark an entry's records; returns how many were not marked before.
@@ -384,15 +384,12 @@ class EvidenceLog(Protocol):
         A record of its own says so to those who follow the log: `operator`, `different`,
         `retracted`, in the newest record's namespace and partition, empty where there is none.
         """
-        ...
 
     async def stats(self) -> StoreStats:
         """Count records and their bytes."""
-        ...
 
     async def close(self) -> None:
         """Release everything; idempotent; later calls raise StoreError."""
-        ...
 
 
 class Statistics(Protocol):
@@ -400,4 +397,3 @@ class Statistics(Protocol):
 
     def statistics(self) -> Mapping[str, float]:
         """Current figures by name; cheap and synchronous."""
-        ...

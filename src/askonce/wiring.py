@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         Store,
         Upstream,
         VectorIndex,
+        Verifier,
     )
     from askonce.trust.desk import TrustDesk
 
@@ -77,12 +78,13 @@ class Parts:
     semantic_off: str
     """Why the semantic tier is off though it is configured, in plain words; else empty."""
     evidence: EvidenceLog | None = None
+    second: Verifier | None = None
 
     async def close(self) -> None:
         """Release everything."""
         for _, upstream in self.upstreams:
             await upstream.close()
-        for part in (self.embedder, self.index, self.evidence, self.store):
+        for part in (self.embedder, self.index, self.evidence, self.second, self.store):
             if part is not None:
                 await part.close()
 
@@ -108,7 +110,21 @@ async def open_parts(config: Config, *, clock: Clock, sink: Sink) -> Parts:
             semantic_off = str(reason)
             log.warning("the semantic tier is off: %s", reason)
     evidence = open_log(config, clock=clock, sink=sink) if index is not None else None
-    return Parts(store, embedder, index, upstreams, semantic_off, evidence)
+    second = await _open_second(config, clock=clock) if evidence is not None else None
+    return Parts(store, embedder, index, upstreams, semantic_off, evidence, second)
+
+
+async def _open_second(config: Config, *, clock: Clock) -> Verifier | None:
+    """A cross-encoder that cannot be opened is left off: the learned score decides alone."""
+    if not config.trust.cross_encoder:
+        return None
+    from askonce.verifiers.onnx import OnnxVerifier
+
+    try:
+        return await OnnxVerifier.open(config.trust.cross_encoder, clock=clock)
+    except ConfigError as reason:
+        log.warning("there is no second opinion: %s", reason)
+        return None
 
 
 def open_log(config: Config, *, clock: Clock, sink: Sink) -> EvidenceLog | None:
@@ -255,11 +271,13 @@ async def _learning(
             clock=clock,
             sink=sink,
             purse=purse,
+            second=parts.second,
         ),
         Effort(
             audits_per_hour=config.trust.audits_per_hour,
             audits_at_once=config.trust.audits_at_once,
             max_answer_bytes=config.exact.max_entry_bytes,
+            second_deadline=Seconds(config.semantic.deadline / 2),
         ),
     )
 

@@ -19,14 +19,14 @@ from askonce.trust.ledger import Policy
 from askonce.trust.names import Namespaces, Rules
 from askonce.trust.prior import shipped
 from askonce.trust.purse import Price, Purse
-from askonce.units import Cosine
+from askonce.units import Cosine, Seconds
 from askonce.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from askonce.cache.steps import Steps
-    from askonce.ports import Embedder, EvidenceLog, Judge
+    from askonce.ports import Embedder, EvidenceLog, Judge, Verifier
     from askonce.tiers.semantic import SemanticTier
     from askonce.trust.names import Mode
 
@@ -89,6 +89,7 @@ class School(Stage):
         audit: float = 0.05,
         cold_audit: float = 0.3,
         usd: float = float("inf"),
+        second: Verifier | None = None,
         **kit: Any,
     ) -> None:
         embedder = embedder or TokenEmbedder(dim=DIM)
@@ -116,8 +117,14 @@ class School(Stage):
                 clock=stage.clock,
                 sink=stage.sink,
                 purse=Purse(usd, PRICES, clock=stage.clock, sink=stage.sink),
+                second=second,
             )
-            effort = Effort(audits_per_hour=audits, audits_at_once=1, max_answer_bytes=100_000)
+            effort = Effort(
+                audits_per_hour=audits,
+                audits_at_once=1,
+                max_answer_bytes=100_000,
+                second_deadline=Seconds(10.0),
+            )
             return Learning(parts, effort)
 
         super().__init__(floor=0.97, embedder=embedder, learning=learning, **kit)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 from tests.cache.school import School, clerk, faq, flights, said
 from tests.cache.stage import CAT
 
 from askonce.cache import learning
 from askonce.cache.ask import Live
-from askonce.errors import StoreError
+from askonce.errors import StoreError, VerifierBusy
 from askonce.events import Judged, Paid, StepSkipped, TrustMoved
 from askonce.flow import Hit
 from askonce.policy.controls import Controls
@@ -19,6 +20,7 @@ from askonce.testing.answers import Chat, Reply
 from askonce.testing.clock import FakeClock
 from askonce.testing.embedders import HashingEmbedder
 from askonce.testing.evidence import MemoryEvidenceLog
+from askonce.testing.verifiers import ScriptedVerifier
 from askonce.trust.ledger import Place
 
 if TYPE_CHECKING:
@@ -389,10 +391,39 @@ async def test_a_faulty_judge_costs_nothing_but_labels() -> None:
         assert [one for one in await records(school) if one.verdict != "unsure"] == []
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("says", ["yes", "no", "late", "busy", "fault"])
+async def test_a_second_opinion_decides_in_doubt(says: str) -> None:
+    """One that is given goes into the account; one that is missing costs a hit and nothing else."""
+
+    def opinion(_question: str, _cached: str) -> float:
+        if says == "busy":
+            raise VerifierBusy("as told")
+        if says == "fault":
+            raise LookupError("as told")
+        return 15.0 if says == "yes" else -15.0
+
+    second = ScriptedVerifier(opinion, takes=99.0 if says == "late" else 0.0)
+    async with School(second=second) as school:
+        school.upstream.otherwise = clerk()
+        questions = faq(260, seed=1)
+        told = await attend(school, questions[:200])
+        assert "wrong" not in told
+        desk = school.desk
+        desk._manners = msgspec.structs.replace(desk._manners, band=100.0)
+        told = await attend(school, questions[200:])
+        assert told.count("wrong") <= 3
+        assert (told.count("right") > 30) is (says in {"yes", "no"})  # a level is found for either
+        assert bool(second.asked) is (says != "late")
+        skipped = [one.cause for one in school.sink.of(StepSkipped) if one.part == "verifier"]
+        assert set(skipped) <= {"late": {"busy"}, "busy": {"busy"}}.get(says, {"error", "breaker"})
+        assert bool(skipped) is (says in {"late", "busy", "fault"})
+
+
 async def test_a_faulty_desk_leaves_the_static_rule() -> None:
     """When the decision itself fails, floor and guards decide, and the fault is counted."""
     async with School() as school:
-        school.desk.judge = None  # type: ignore[method-assign, assignment] # a fault of any kind
+        school.desk.look = None  # type: ignore[method-assign, assignment] # a fault of any kind
         school.upstream.script(GOOD)
         await school.go(CAT)
         got = await school.get(LIKE_CAT)

@@ -314,6 +314,40 @@ def test_hits_that_came_to_nothing_are_taken_back() -> None:
     assert other._ledger._root.node.checked.hits == served
 
 
+def test_a_second_opinion_counts_in_doubt_alone() -> None:
+    """Near the threshold of a warm namespace, and it moves the score by no more than the doubt."""
+    desk = made(band=1.0)
+    asked, text = "how do i reset password nr 7", "how do i reset my password number"
+    sight = desk.look(PLACE, asked, read(asked), near(asked, text))
+    assert not desk.in_doubt(sight)
+    teach(desk, 150, "same")
+    sight = desk.look(PLACE, asked, read(asked), near(asked, text))
+    assert sight.best == 0
+    level = desk._ledger.threshold(PLACE)
+    assert desk.in_doubt(sight._replace(odds=level + 0.9))
+    assert not desk.in_doubt(sight._replace(odds=level + 1.1))
+    assert not desk.in_doubt(desk.look(PLACE, asked, read(asked), []))
+    own = sight._replace(odds=level + 0.5)
+    assert desk.advised(own, level - 0.5).odds == pytest.approx(level)
+    assert desk.advised(own, -15.0).odds == pytest.approx(level - 0.5)
+    assert desk.advised(own, 15.0).odds == pytest.approx(level + 1.5)
+    assert desk.decide(own, "one").order == (0,)
+    assert desk.decide(desk.advised(own, -15.0), "two").score == pytest.approx(level - 0.5)
+
+
+def test_a_missing_opinion_serves_nothing() -> None:
+    """Nor does it count as served; the score stays the desk's own."""
+    desk = made()
+    teach(desk, 150, "same")
+    asked, text = "how do i reset password nr 7", "how do i reset my password number"
+    sight = desk.look(PLACE, asked, read(asked), near(asked, text))
+    hits = desk.standing(PLACE).hits
+    verdict = desk.decide(sight, "one", hold=True)
+    assert (verdict.order, verdict.counted, verdict.chance) == ((), False, 1.0)
+    assert verdict.score == sight.odds
+    assert desk.standing(PLACE).hits == hits
+
+
 def test_a_seldom_seen_label_weighs_more_up_to_a_bound() -> None:
     """Audits teach the verifier by the inverse of their probability, five at most."""
     desk = made()

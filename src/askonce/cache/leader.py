@@ -207,10 +207,10 @@ class Leader:
         if mode == "off":
             self._indexable = False
             return ""
+        end = self._parts.clock.monotonic() + self._parts.limits.semantic_deadline
         self._finding = finding = await semantic.find(self._partition, question.text)
         if learning is not None:
-            weigh = partial(learning.weigh, finding, self._ask, self._partition)
-            self._parts.steps.guard("trust", weigh)
+            await learning.weigh(finding, self._ask, self._partition, until=end)
         for neighbour in finding.passed():
             entry = await self._entry_of(neighbour)
             if entry is None:

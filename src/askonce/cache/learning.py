@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from askonce.cache.audits import bill_of, fresh_answer, text_of
+from askonce.cache.steps import Skipped
 from askonce.errors import EntryUnreadable, StoreError
 from askonce.events import Judged, TrustMoved
 from askonce.ports import Evidence
@@ -41,10 +42,11 @@ if TYPE_CHECKING:
         LabelSource,
         Neighbour,
         Sink,
+        Verifier,
     )
     from askonce.tiers.exact import ExactTier
     from askonce.tiers.semantic import Finding, SemanticTier
-    from askonce.trust.desk import TrustDesk, Verdict
+    from askonce.trust.desk import Sight, TrustDesk, Verdict
     from askonce.trust.names import Mode, Namespaces
     from askonce.trust.purse import Purse
     from askonce.worker import Worker
@@ -91,6 +93,8 @@ class Effort:
     audits_per_hour: float
     audits_at_once: int
     max_answer_bytes: int
+    second_deadline: Seconds
+    """What a second opinion may take of a request's time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +115,8 @@ class Parts:
     clock: Clock
     sink: Sink
     purse: Purse
+    second: Verifier | None = None
+    """Asked where the learned score is close to the threshold."""
 
 
 class Learning:
@@ -137,13 +143,40 @@ class Learning:
         """Where a request belongs."""
         return Place(self._parts.names.label(scope.namespace, scope.tenant).encode(), partition)
 
-    def weigh(self, finding: Finding, ask: Ask, partition: bytes) -> None:
-        """Let the desk decide about what was found."""
+    async def weigh(self, finding: Finding, ask: Ask, partition: bytes, *, until: float) -> None:
+        """Let the desk decide about what was found; raises nothing.
+
+        until: on the monotonic clock, when the request waits no longer.
+        """
+        guard, desk = self._parts.steps.guard, self._parts.desk
         place = self.place(ask.scope, partition)
-        desk = self._parts.desk
-        finding.near = desk.current(place, finding.near)
-        verdict = desk.judge(place, finding.text, finding.read, finding.near, id_of(ask))
-        finding.weighed(verdict)
+
+        def look() -> tuple[Sight, bool]:
+            finding.near = desk.current(place, finding.near)
+            sight = desk.look(place, finding.text, finding.read, finding.near)
+            return sight, self._parts.second is not None and desk.in_doubt(sight)
+
+        looked = guard("trust", look)
+        if isinstance(looked, Skipped):
+            return
+        sight, doubt = looked
+        hold = False
+        if doubt:
+            found = await self._second_opinion(sight, until)
+            hold = isinstance(found, Skipped)
+            if isinstance(found, Skipped):
+                finding.detail = found.detail
+            else:
+                sight = desk.advised(sight, found)
+        guard("trust", lambda: finding.weighed(desk.decide(sight, id_of(ask), hold=hold)))
+
+    async def _second_opinion(self, sight: Sight, until: float) -> float | Skipped:
+        second, cached = self._parts.second, sight.near[sight.best].item.text
+        steps, deadline = self._parts.steps, self._effort.second_deadline
+        late = self._parts.clock.monotonic() + deadline > until
+        if second is None or late or second.expected_time(sight.text, cached) > deadline:
+            return steps.shed("verifier")
+        return await steps.attempt("verifier", deadline, lambda: second.verify(sight.text, cached))
 
     def unserved(self, finding: Finding, ask: Ask, partition: bytes) -> None:
         """Take back a decision to serve that came to nothing."""

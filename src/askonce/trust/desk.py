@@ -60,6 +60,8 @@ class Manners(msgspec.Struct, frozen=True, kw_only=True):
     """Most of them with a verifier of their own; the longest unused forget what they learned."""
     life: Seconds = Seconds(86400.0)
     """Of an entry, as configured: how old it is shows by when it ends."""
+    band: float = 1.0
+    """Log odds on each side of the threshold within which a second opinion is asked for."""
     remembered: int = 4000
     """Labelled pairs that each verifier learns from, 1 KiB each."""
 
@@ -86,6 +88,25 @@ class Verdict(NamedTuple):
     def serve(self) -> bool:
         """Whether the cache may answer."""
         return bool(self.order)
+
+
+class Sight(NamedTuple):
+    """A question beside its neighbours, measured and not yet decided."""
+
+    place: Place
+    text: str
+    near: Sequence[Neighbour]
+    """Best first."""
+    seen: Seen | None = None
+    odds: float | None = None
+    """The learned score of the best; None without neighbours."""
+
+    @property
+    def best(self) -> int:
+        """Place of the neighbour that the score is about; -1 without neighbours."""
+        if not self.near:
+            return -1
+        return 0 if self.seen is None else self.seen.look.best
 
 
 class Lesson(NamedTuple):
@@ -136,19 +157,46 @@ class TrustDesk:
     def judge(
         self, place: Place, text: str, read: ReadText, near: Sequence[Neighbour], request: str
     ) -> Verdict:
-        """Decide, and count the request; near: best first."""
+        """Look and decide; near: best first."""
+        return self.decide(self.look(place, text, read, near), request)
+
+    def look(self, place: Place, text: str, read: ReadText, near: Sequence[Neighbour]) -> Sight:
+        """Measure; counts nothing."""
         if not near:
-            self._decide(place, None, request)
-            return Verdict()
+            return Sight(place, text, near)
         seen = self._see(place, text, read, near)
-        best = 0 if seen is None else seen.look.best
         odds = odds_of_cosine(near[0].score) if seen is None else float(seen.look.logits.max())
-        decision = self._decide(place, odds, request)
+        return Sight(place, text, near, seen, odds)
+
+    def in_doubt(self, sight: Sight) -> bool:
+        """Whether a second opinion may change the decision: the score is near the threshold."""
+        if sight.seen is None or sight.odds is None or self.cold(sight.place):
+            return False
+        return abs(sight.odds - self._ledger.threshold(sight.place)) <= self._manners.band
+
+    def advised(self, sight: Sight, odds: float) -> Sight:
+        """With a second opinion: half way towards it, and no further than the doubt was wide.
+
+        The account is kept by the score that comes of it, so an opinion that is worth nothing
+        costs hits and not the budget.
+        """
+        own, band = sight.odds or 0.0, self._manners.band
+        return sight._replace(odds=own + min(band, max(-band, (odds - own) / 2)))
+
+    def decide(self, sight: Sight, request: str, *, hold: bool = False) -> Verdict:
+        """Decide, and count the request; hold: serve nothing, since an opinion is missing."""
+        place, seen, best = sight.place, sight.seen, sight.best
+        decision = self._decide(place, sight.odds, request)
+        if sight.odds is None:
+            return Verdict()
         verdict = Verdict(
-            (), best, odds, decision.audit, decision.chance, seen, counted=decision.serve
+            (), best, sight.odds, decision.audit, decision.chance, seen, counted=decision.serve
         )
         if self.cold(place) or seen is None:
-            return self._static(verdict, text, near, request)
+            return self._static(verdict, sight.text, sight.near, request)
+        if hold:
+            self.withdraw(place, verdict)
+            return verdict._replace(audit=False, chance=1.0, counted=False)
         if not decision.serve:
             return verdict
         answers = [self._answers.of(question, question) for question in seen.questions]

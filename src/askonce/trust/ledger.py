@@ -117,6 +117,11 @@ class Ledger:
             if served and cell is not None:
                 held.node.serve(cell)
 
+    def threshold(self, place: Place) -> float:
+        """The log odds from which on this place is served; infinite while it is not."""
+        at = self._level(place)
+        return middle(at.lowest) if at.lowest < CLOSED else float("inf")
+
     def withdraw(self, place: Place, cell: int) -> None:
         """A request that was counted as served was not served, in the end."""
         for held in self._chain(place):

@@ -1,7 +1,8 @@
 """How often a judge errs, from pairs whose truth is known, with bounds that a budget can carry.
 
 A judge that calls a wrong answer `same` hides wrong hits; one that calls right answers `different`
-only tightens the cache. `trust.bound.JudgeError` carries both into the account. The bounds hold where traffic's pairs are no harder than the known ones.
+only tightens the cache. `trust.bound.JudgeError` carries both into the account. The bounds hold
+where traffic's pairs are no harder than the known ones.
 """
 
 from __future__ import annotations

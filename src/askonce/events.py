@@ -125,6 +125,12 @@ class TrustMoved(Event, frozen=True, gc=False):
     """Verdicts so far."""
 
 
+class IndexedLate(Event, frozen=True, gc=False):
+    """A question that a busy embedder had no time for: it waits, is indexed after all, or not."""
+
+    outcome: Literal["waits", "indexed", "lost"]
+
+
 class Embedded(Event, frozen=True, gc=False):
     """One text was embedded."""
 

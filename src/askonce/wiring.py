@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from askonce.cache.ask import Limits
 from askonce.cache.confirm import Confirmations, Wanted
 from askonce.cache.driver import Cache
+from askonce.cache.late import LateIndex
 from askonce.cache.leader import Parts as CacheParts
 from askonce.cache.learning import Effort, Learning
 from askonce.cache.learning import Parts as LearningParts
@@ -218,6 +219,7 @@ async def build_cache(
             learning=learning,
             writer=writer,
             confirmations=confirmations,
+            late=LateIndex(semantic, steps, clock=clock, sink=sink) if semantic else None,
         )
     )
     return Built(cache, exact, learning)

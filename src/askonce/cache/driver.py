@@ -88,6 +88,8 @@ class Cache:
         for task in late:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
+        if self._parts.late is not None:
+            await self._parts.late.close()
         if self._parts.confirmations is not None:
             await self._parts.confirmations.close(max(end - loop.time(), LEAST_GRACE))
         if self._parts.writer is not None:

@@ -11,6 +11,7 @@ import msgspec
 from askonce.cache.ask import Limits
 from askonce.cache.confirm import Confirmations, Gate
 from askonce.cache.flight import Head
+from askonce.cache.late import LateIndex
 from askonce.cache.learning import Case, Learning, id_of
 from askonce.cache.pieces import Cutter, Uncut, chain, read_up_to
 from askonce.cache.steps import Skipped, Steps
@@ -53,6 +54,8 @@ class Parts(msgspec.Struct, frozen=True):
     """Where the store takes many entries at once."""
     confirmations: Confirmations | None = None
     """Where callers share answers."""
+    late: LateIndex | None = None
+    """Where questions are to be indexed that the embedder had no time for."""
 
     def peek(self, key: bytes, plan: Plan, author: bytes) -> Hit | None:
         """The hot exact hit; no I/O."""
@@ -122,11 +125,13 @@ class Leader:
         if semantic is not None and entry.semantic_until:
             item = IndexedText(entry.key, entry.question, entry.semantic_until)
             read = None if self._finding is None else self._finding.read
-            await parts.steps.attempt(
+            kept = await parts.steps.attempt(
                 "semantic_write",
                 deadline,
                 lambda: semantic.keep(self._partition, item, read),
             )
+            if isinstance(kept, Skipped) and kept.cause == "busy" and parts.late is not None:
+                parts.late.take(self._partition, item)
 
     def _tell(self) -> None:
         """Let the case teach, where there are two answers to compare or may be."""

@@ -27,6 +27,7 @@ from askonce.events import (
     Evicted,
     GuardVetoed,
     HeldBytes,
+    IndexedLate,
     Judged,
     Paid,
     Part,
@@ -80,6 +81,12 @@ METRICS = (
     Metric("askonce_held_bytes", "gauge", ("part",), "Bytes that a part holds"),
     Metric("askonce_held_entries", "gauge", ("part",), "Entries that a part holds"),
     Metric("askonce_embedding_seconds", "histogram", (), "Time to embed one text"),
+    Metric(
+        "askonce_indexed_late_total",
+        "counter",
+        ("outcome",),
+        "Questions that a busy embedder had no time for: put off, and indexed or lost later",
+    ),
     Metric("askonce_tokens_saved_total", "counter", ("kind",), "Tokens not computed again"),
     Metric("askonce_evidence_total", "counter", ("source", "verdict"), "Cached answers judged"),
     Metric("askonce_audits_total", "counter", ("verdict",), "Hits by meaning audited"),
@@ -167,6 +174,7 @@ class PrometheusSink:
                 ("askonce_evictions_total", event.part, event.cause), event.entries
             ),
             HeldBytes: self._held,
+            IndexedLate: lambda event: self._count(("askonce_indexed_late_total", event.outcome)),
             Embedded: lambda event: self._embedding.observe(event.took),
             Judged: self._judged,
             TrustMoved: self._trust_moved,

@@ -315,8 +315,10 @@ class Learning:
         self, case: Case, at: int, verdict: tuple[Agreement, str], source: LabelSource
     ) -> Evidence:
         agreement, how = verdict
-        if source in {"audit", "shadow"} or agreement != "unsure":
-            self._parts.sink.emit(Judged(source, agreement))
+        would = source == "shadow" and at == case.verdict.order[0]
+        told = "miss" if source == "shadow" and not would else source
+        if told in {"audit", "shadow"} or agreement != "unsure":
+            self._parts.sink.emit(Judged(told, agreement))
         desk = self._parts.desk
         return Evidence(
             at=self._parts.clock.now(),

@@ -22,6 +22,7 @@ from askonce.testing.embedders import HashingEmbedder
 from askonce.testing.evidence import MemoryEvidenceLog
 from askonce.testing.verifiers import ScriptedVerifier
 from askonce.trust.ledger import Place
+from askonce.units import Seconds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,6 +81,24 @@ async def test_evidence_opens_a_faq_stream() -> None:
         assert told[200:].count("right") > 150
         assert told.count("wrong") <= 0.03 * 400
         assert school.sink.of(TrustMoved)[-1].namespace == "default"
+
+
+@pytest.mark.slow
+async def test_what_is_not_served_in_the_end_is_no_hit() -> None:
+    """An answer too old for its caller, or gone from the store, counts as asked alone."""
+    async with School() as school:
+        school.upstream.otherwise = clerk()
+        questions = faq(260, seed=1)
+        await attend(school, questions[:240])
+        hits = school.desk.standing(HERE).hits
+        assert hits > 50
+        for text in questions[240:250]:
+            assert await school.go(text, controls=Controls(max_age=Seconds(1e-6))) == "engine"
+        assert school.desk.standing(HERE).hits == hits
+        await school.store.clear()
+        school.exact.cool()
+        assert await school.go(questions[250]) == "engine"
+        assert school.desk.standing(HERE).hits == hits
 
 
 @pytest.mark.slow

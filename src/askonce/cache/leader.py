@@ -67,7 +67,8 @@ class Parts(msgspec.Struct, frozen=True):
 
     def opens(self, hit: Hit, author: bytes) -> bool:
         """Whether this caller may be answered so."""
-        return Gate(self.confirmations, author).opens(hit.entry, hit.tier)
+        known = self.confirmations
+        return known is None or known.opens(hit.entry, author, hit.tier)
 
 
 class Leader:
@@ -190,17 +191,23 @@ class Leader:
         found = await self._parts.steps.attempt(
             "semantic", self._parts.limits.semantic_deadline, self._search
         )
-        if isinstance(found, tuple):
-            entry, neighbour = found
-            return state.found(entry, neighbour.score, self._parts.clock.now())
+        after = self._after_semantic(state, found)
         learning, finding = self._parts.learning, self._finding
-        if learning is not None and finding is not None:
+        if learning is not None and finding is not None and not isinstance(after, Hit):
             unserved = partial(learning.unserved, finding, self._ask, self._partition)
             self._parts.steps.guard("trust", unserved)
+        return after
+
+    def _after_semantic(
+        self, state: LookSemantic, found: tuple[Entry, Neighbour] | str | Skipped
+    ) -> State:
         if isinstance(found, str):
             return state.missed(found)
-        self._indexable = found.cause != "too_long"
-        return state.missed(found.detail)
+        if isinstance(found, Skipped):
+            self._indexable = found.cause != "too_long"
+            return state.missed(found.detail)
+        entry, neighbour = found
+        return state.found(entry, neighbour.score, self._parts.clock.now())
 
     async def _search(self) -> tuple[Entry, Neighbour] | str:
         """The first proven candidate whose entry is alive, or why there is none."""

@@ -306,11 +306,11 @@ def test_hits_that_came_to_nothing_are_taken_back() -> None:
     assert steps[-3].partition == b""
     assert one.standing(PLACE).hits == hits
     for step in steps:
-        other._repeat(step)
+        other._ledger.repeat(step)
     taken_back = {"withdrawn", "unwatched"}
     served = sum((step.what == "served") - (step.what in taken_back) for step in steps)
     assert other._ledger._root.node.checked.hits == served
-    other._repeat(Step(b"default", b"", None, "withdrawn"))
+    other._ledger.repeat(Step(b"default", b"", None, "withdrawn"))
     assert other._ledger._root.node.checked.hits == served
 
 

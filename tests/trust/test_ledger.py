@@ -8,6 +8,7 @@ from math import log
 import pytest
 from tests.trust.curves import HERE, Curve, flat, fresh, honest, hopeless, run
 
+from askonce.trust.asked import Step
 from askonce.trust.bound import JudgeError, excess_chance
 from askonce.trust.budget import Budget, Caution, Decision
 from askonce.trust.evidence import Label
@@ -86,10 +87,10 @@ def test_what_was_not_served_in_the_end_is_taken_back() -> None:
     assert not ledger.knows(Place(b"n", b"q"))
     for _ in range(2):
         ledger.count(place, 20, served=True)
-    ledger.withdraw(place, 20)
+    ledger.repeat(Step(*place, 20, "withdrawn"))
     assert ledger.standing(place).hits == 1
-    for _ in range(3):
-        ledger.withdraw(place, 20)
+    for what in ("unwatched", "withdrawn", "withdrawn"):
+        ledger.repeat(Step(*place, 20, what))
     assert ledger.standing(place).hits == 0
 
 

@@ -368,7 +368,7 @@ class TrustDesk:
         if verdict.counted:
             known = place if self._ledger.knows(place) else Place(place.namespace, b"")
             step = Step(*known, cell_of(verdict.score), what)
-            self._repeat(step)
+            self._ledger.repeat(step)
             self.asked.note(known, step.cell, what)
 
     def _count(self, records: Sequence[Evidence]) -> None:
@@ -379,16 +379,7 @@ class TrustDesk:
             except (msgspec.MsgspecError, ValueError):
                 continue
             for one in steps:
-                self._repeat(one)
-
-    def _repeat(self, step: Step) -> None:
-        place = Place(step.namespace, step.partition)
-        if step.what == "unwatched":
-            self._ledger.unwatch(place)
-        elif step.what != "withdrawn":
-            self._ledger.count(place, step.cell, served=step.what == "served")
-        elif step.cell is not None:
-            self._ledger.withdraw(place, step.cell)
+                self._ledger.repeat(one)
 
 
 def _seen(record: Evidence) -> Seen | None:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from askonce.trust.asked import Step
 from askonce.trust.bound import JudgeError
 from askonce.trust.budget import (
     CLOSED,
@@ -111,26 +112,27 @@ class Ledger:
         return decision
 
     def count(self, place: Place, cell: int | None, *, served: bool) -> None:
-        """Count a request with its best candidate in this cell, decided here or elsewhere."""
-        for held in self._chain(place):
-            held.node.ask(cell)
-            if served and cell is not None:
-                held.node.serve(cell)
+        """Count a request with its best candidate in this cell."""
+        self.repeat(Step(*place, cell, "served" if served else "asked"))
+
+    def repeat(self, step: Step) -> None:
+        """Count what was decided of a request, here or elsewhere, or what came of it."""
+        cell = step.cell
+        for held in self._chain(Place(step.namespace, step.partition)):
+            node = held.node
+            if step.what in {"asked", "served"}:
+                node.ask(cell)
+            if step.what == "unwatched":
+                node.unwatch()
+            if cell is not None and step.what == "served":
+                node.serve(cell)
+            if cell is not None and step.what == "withdrawn":
+                node.withdraw(cell)
 
     def threshold(self, place: Place) -> float:
         """The log odds from which on this place is served; infinite while it is not."""
         at = self._level(place)
         return middle(at.lowest) if at.lowest < CLOSED else float("inf")
-
-    def withdraw(self, place: Place, cell: int) -> None:
-        """A request that was counted as served was not served, in the end."""
-        for held in self._chain(place):
-            held.node.withdraw(cell)
-
-    def unwatch(self, place: Place) -> None:
-        """A request that was served could not have been audited."""
-        for held in self._chain(place):
-            held.node.unwatch()
 
     def knows(self, place: Place) -> bool:
         """Whether there is evidence of this very place."""

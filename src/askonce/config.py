@@ -36,6 +36,13 @@ class ServerConfig(Section, frozen=True):
     """Log one line a request: who answered and how long it took, never its text."""
 
 
+class PriceConfig(Section, frozen=True):
+    """`[upstream.prices.PATTERN]`: USD a million tokens."""
+
+    prompt: Annotated[float, Meta(ge=0)] = 0.0
+    completion: Annotated[float, Meta(ge=0)] = 0.0
+
+
 class UpstreamConfig(Section, frozen=True):
     """`[[upstream]]`: one engine or provider; the first that matches the model serves it."""
 
@@ -59,6 +66,9 @@ class UpstreamConfig(Section, frozen=True):
     """Bound of connections, for each worker."""
     ask_usage: bool = True
     """Ask for usage in streams (`stream_options.include_usage`), so that a hit can replay it."""
+    prices: dict[str, PriceConfig] = {}
+    """Tables `[upstream.prices.PATTERN]`: USD a million tokens, `prompt` and `completion`, of the
+    models that the pattern names; the first that fits counts."""
 
 
 class ExactConfig(Section, frozen=True):
@@ -147,6 +157,10 @@ class TrustConfig(Section, frozen=True):
     """Most audits, for each worker; 0 means none."""
     audits_at_once: Count = 1
     """Audits under way at most, for each worker."""
+    usd_per_hour: Annotated[float, Meta(ge=0)] = 0.0
+    """Most USD that audits and the judge's model cost, for each worker; 0 sets no bound."""
+    cross_encoder: str = ""
+    """Path of an ONNX cross-encoder with its `tokenizer.json` beside it, asked in doubt."""
     judge_model: str = ""
     """Model that compares answers where the rules cannot; empty means rules alone."""
     judge_calls_per_minute: Positive = 30.0
@@ -201,6 +215,10 @@ class TenantConfig(Section, frozen=True):
 
     scope: Literal["credential", "shared"] = "credential"
     """`credential`: who shows the same credential; `shared`: all."""
+    confirm: Literal["semantic", "all", "off"] = "semantic"
+    """Shared answers wait until other callers were told the same: those by meaning, `all`, none."""
+    confirmations: Annotated[int, Meta(ge=1, le=8)] = 1
+    """How many other callers."""
     secret: str = ""
     """Keys the hash of credentials; empty means one generated once in data_dir."""
 

@@ -67,7 +67,7 @@ class ExactConfig(Section, frozen=True):
     enabled: bool = True
     """Whether the same request is answered from the cache."""
     store: str = "sqlite"
-    """`sqlite` (in data_dir), `sqlite:///path`, or `memory`."""
+    """`sqlite` (in data_dir), `sqlite:///path`, `memory`, or `memcached://host:port,host:port`."""
     ttl: Positive = 3600.0
     """Seconds an answer lives, unless its caller asks otherwise."""
     ignored_headers: tuple[str, ...] = ()
@@ -80,6 +80,12 @@ class ExactConfig(Section, frozen=True):
     """Bound of the store's values."""
     max_entry_bytes: Count = 4 * 1024 * 1024
     """A larger answer is not stored."""
+    compress_over: Size = 16 * 1024
+    """Bytes from which on a value is compressed in a store on other machines; 0 never does."""
+    seal_keys: tuple[str, ...] = ()
+    """Keys to encrypt values with, 64 hexadecimal digits each; the first seals, all open."""
+    seal_key_file: str = ""
+    """File with further such keys, one a line."""
 
 
 class SemanticConfig(Section, frozen=True):

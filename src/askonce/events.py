@@ -83,6 +83,13 @@ class Evicted(Event, frozen=True, gc=False):
     entries: int
 
 
+class Unreadable(Event, frozen=True, gc=False):
+    """Stored bytes could not be used, which made a miss; the reason is the store's word for it."""
+
+    part: Part
+    reason: str
+
+
 class HeldBytes(Event, frozen=True, gc=False):
     """How much a part holds now."""
 

@@ -21,9 +21,10 @@ from askonce.errors import CacheFault, ConfigError
 from askonce.judges.cascade import CascadeJudge
 from askonce.judges.llm import LlmJudge, LlmLimits
 from askonce.judges.rules import RulesJudge
+from askonce.stores.envelope import Envelope, KeyRing, SealedStore, read_keys
 from askonce.stores.evidence import open_evidence
 from askonce.stores.hot import HotEntries
-from askonce.stores.urls import open_store
+from askonce.stores.urls import LOCAL, namespace_of, open_store
 from askonce.tiers.exact import ExactTier
 from askonce.tiers.semantic import SemanticTier
 from askonce.trust.bound import JudgeError
@@ -90,13 +91,7 @@ async def open_parts(config: Config, *, clock: Clock, sink: Sink) -> Parts:
     A semantic tier that cannot be opened is left off: the rest works without it.
     """
     upstreams = tuple((one.models, open_upstream(one)) for one in config.upstream)
-    store = open_store(
-        config.exact.store,
-        clock=clock,
-        sink=sink,
-        max_bytes=config.exact.disk_bytes,
-        data_dir=Path(config.server.data_dir),
-    )
+    store = open_exact_store(config, clock=clock, sink=sink)
     embedder, index, semantic_off = None, None, ""
     if config.semantic.enabled:
         try:
@@ -106,6 +101,31 @@ async def open_parts(config: Config, *, clock: Clock, sink: Sink) -> Parts:
             log.warning("the semantic tier is off: %s", reason)
     evidence = open_log(config, clock=clock, sink=sink) if index is not None else None
     return Parts(store, embedder, index, upstreams, semantic_off, evidence)
+
+
+def open_exact_store(config: Config, *, clock: Clock, sink: Sink) -> Store:
+    """The store of tier 2, inside a running event loop; raises ConfigError.
+
+    Values that leave this machine are in envelopes, and with sealing keys all are.
+    """
+    exact = config.exact
+    keys = read_keys(exact.seal_keys, exact.seal_key_file)
+    ring = KeyRing(keys) if keys else None
+    store = open_store(
+        exact.store,
+        clock=clock,
+        sink=sink,
+        max_bytes=exact.disk_bytes,
+        data_dir=Path(config.server.data_dir),
+    )
+    if ring is None and exact.store.partition(":")[0] in LOCAL:
+        return store
+    envelope = Envelope(
+        f"exact {namespace_of(exact.store)}",
+        compress_over=exact.compress_over,
+        keys=ring,
+    )
+    return SealedStore(store, envelope, sink=sink)
 
 
 def open_log(config: Config, *, clock: Clock, sink: Sink) -> EvidenceLog | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from askonce.errors import StoreError
 
@@ -134,8 +134,7 @@ class Wire(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """See `asyncio.Protocol`."""
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - streams have no other
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is one by shape alone
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See `asyncio.Protocol`."""

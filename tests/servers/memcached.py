@@ -57,13 +57,15 @@ def memcached(folder: Path, *, arguments: Sequence[str] = ()) -> Iterator[Memcac
         yield Memcached(server, port)
 
 
-def cluster(stack: ExitStack, folder: Path, count: int) -> list[Memcached]:
+def cluster(
+    stack: ExitStack, folder: Path, count: int, *, arguments: Sequence[str] = ()
+) -> list[Memcached]:
     """Several servers, for as long as the stack is open."""
     servers = []
     for number in range(count):
         place = folder / f"memcached-{number}"
         place.mkdir()
-        servers.append(stack.enter_context(memcached(place)))
+        servers.append(stack.enter_context(memcached(place, arguments=arguments)))
     return servers
 
 

@@ -124,8 +124,8 @@ async def test_a_store_in_envelopes_keeps_its_promises(keys: KeyRing | None) -> 
     for ability in (SupportsTags, SupportsEpoch, SupportsPutMany, SupportsAbsence):
         assert isinstance(store, ability)
     await check_store(make, clock)
-    await check_store_tags(make, clock)  # type: ignore[arg-type]  # abilities come at run time
-    await check_store_epoch(make, clock)  # type: ignore[arg-type]  # abilities come at run time
+    await check_store_tags(make, clock)
+    await check_store_epoch(make, clock)
 
 
 @pytest.mark.anyio

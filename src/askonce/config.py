@@ -103,8 +103,22 @@ class SemanticConfig(Section, frozen=True):
     """How many of the nearest questions are looked at."""
     max_temperature: Annotated[float, Meta(ge=0)] = 1.0
     """A request that asks for more is left to the engine: it wants variety."""
+    embedder: str = "onnx"
+    """`onnx`, `sentence-transformers`, or the URL up to `/v1` of an OpenAI-compatible API."""
     model: str = ""
-    """Path of an ONNX file or folder; empty means an installed package."""
+    """Path of an ONNX file or folder, empty for an installed package; or an API's model."""
+    prefix: str = ""
+    """Put before every text, as E5 models want `query: `; a new one begins a new index."""
+    api_key: str = ""
+    """Bearer token for the API of `embedder`."""
+    api_key_file: str = ""
+    """File with that token."""
+    window: Count = 512
+    """Tokens that the API's model reads at most; longer texts are not answered by meaning."""
+    dimension: Size = 0
+    """Of the API's vectors; 0 asks it at the start."""
+    memo_bytes: Size = 4 * 1024 * 1024
+    """Bound of what is remembered of recent texts, for each worker."""
     hub: str = ""
     """`owner/name@revision` to download when there is no path and no package."""
     mode: Literal["accurate", "fast"] = "accurate"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -12,12 +11,12 @@ import msgspec
 from askonce.cli.entries import NoSink
 from askonce.clock import SystemClock
 from askonce.errors import ConfigError, MissingExtra
+from askonce.wiring import open_embedder
 
 if TYPE_CHECKING:
     import argparse
 
     from askonce.config import Config
-    from askonce.embedders.onnx import OnnxEmbedder
     from askonce.lab.evaluate import Report
     from askonce.lab.verdicts import SuiteReport
 
@@ -66,19 +65,11 @@ async def _replayed(config: Config, arguments: argparse.Namespace) -> SuiteRepor
         floor=config.semantic.floor,
         cache=arguments.cache,
     )
-    embedder = await _opened(config)
+    embedder = await open_embedder(config, clock=SystemClock(), sink=NoSink())
     try:
         return await suite.run(arguments.suite, embedder, options, _show)
     finally:
         await embedder.close()
-
-
-async def _opened(config: Config) -> OnnxEmbedder:
-    from askonce.embedders.onnx import OnnxEmbedder
-
-    return await OnnxEmbedder.open(
-        config.semantic, data_dir=Path(config.server.data_dir), clock=SystemClock(), sink=NoSink()
-    )
 
 
 async def _measured(config: Config, arguments: argparse.Namespace) -> Report:
@@ -90,7 +81,7 @@ async def _measured(config: Config, arguments: argparse.Namespace) -> Report:
         limit=3000 if arguments.limit is None else arguments.limit,
         cache=arguments.cache,
     )
-    embedder = await _opened(config)
+    embedder = await open_embedder(config, clock=SystemClock(), sink=NoSink())
     try:
         return await lab.evaluate(arguments.paths, embedder, options, progress=_show)
     finally:

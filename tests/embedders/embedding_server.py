@@ -23,6 +23,7 @@ def main() -> None:
     params.pooling_type = xllamacpp.llama_pooling_type.LLAMA_POOLING_TYPE_MEAN
     params.n_ctx = params.n_batch = params.n_ubatch = WINDOW
     params.n_parallel = 1
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
     params.verbosity = 1
     server = xllamacpp.Server(params)
     sys.stdout.write(f"{server.listening_address}/v1\n")

@@ -80,6 +80,10 @@ class ExactConfig(Section, frozen=True):
     """Bound of the store's values."""
     max_entry_bytes: Count = 4 * 1024 * 1024
     """A larger answer is not stored."""
+    tenant_bytes: Size = 0
+    """Bound of one tenant's values in the store; past it the tenant's oldest leave. 0: none."""
+    admit: Literal["first", "second"] = "first"
+    """`second`: an answer is stored when its request comes again, so that one-time ones are not."""
     compress_over: Size = 16 * 1024
     """Bytes from which on a value is compressed in a store on other machines; 0 never does."""
     seal_keys: tuple[str, ...] = ()

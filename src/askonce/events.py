@@ -77,10 +77,11 @@ class BreakerMoved(Event, frozen=True, gc=False):
 
 
 class Evicted(Event, frozen=True, gc=False):
-    """Entries left to make room (`capacity`) or because their life ended (`expired`)."""
+    """Entries left to make room (`capacity`), for their tenant's share (`tenant`), because their
+    life ended (`expired`), or because they were taken away (`cleared`)."""
 
     part: Part
-    cause: Literal["capacity", "expired", "cleared"]
+    cause: Literal["capacity", "tenant", "expired", "cleared"]
     entries: int
 
 

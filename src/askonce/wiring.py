@@ -24,6 +24,7 @@ from askonce.invalidation.watch import Watch
 from askonce.judges.cascade import CascadeJudge
 from askonce.judges.llm import LlmJudge, LlmLimits
 from askonce.judges.rules import RulesJudge
+from askonce.policy.doorkeeper import Doorkeeper
 from askonce.ports import Selector
 from askonce.stores.envelope import Envelope, KeyRing, SealedStore, read_keys
 from askonce.stores.evidence import open_evidence
@@ -243,7 +244,12 @@ async def build_cache(
     hot: HotEntries[Entry] = HotEntries(config.exact.memory_bytes)
     watch = _watch(config, parts, clock)
     exact = ExactTier(
-        parts.store, hot, clock=clock, sink=sink, serves=None if watch is None else watch.serves
+        parts.store,
+        hot,
+        clock=clock,
+        sink=sink,
+        serves=None if watch is None else watch.serves,
+        tenant_bytes=config.exact.tenant_bytes,
     )
     semantic = _semantic_tier(config, parts, sink)
     steps = Steps(config.breaker, clock=clock, sink=sink)
@@ -266,6 +272,7 @@ async def build_cache(
             sink=sink,
             learning=learning,
             writer=WriteBack(exact, steps, WRITE_DEADLINE) if exact.takes_many else None,
+            doorkeeper=Doorkeeper() if config.exact.admit == "second" else None,
             stamp=int if watch is None else lambda: watch.stamp,
         )
     )

@@ -18,13 +18,15 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from msgspec.structs import replace
+
 from askonce.errors import ConfigError, MissingExtra
 from askonce.events import Unreadable
 from askonce.ports import (
-    Put,
     StoreStats,
     SupportsAbsence,
     SupportsEpoch,
+    SupportsOwners,
     SupportsPutMany,
     SupportsTags,
 )
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-    from askonce.ports import Sink, Store
+    from askonce.ports import Put, Sink, Store
     from askonce.units import Seconds
 
 Reason = Literal["short", "foreign", "version", "damaged", "no_key", "length"]
@@ -168,6 +170,8 @@ class SealedStore:
             self.delete_tag = store.delete_tag
         if isinstance(store, SupportsEpoch):
             self.epoch = store.epoch
+        if isinstance(store, SupportsOwners):
+            self.owned = store.owned
         if isinstance(store, SupportsAbsence):
             self.surely_absent = store.surely_absent
         if isinstance(store, SupportsPutMany):
@@ -212,11 +216,9 @@ def _sealing(
 ) -> Callable[[Sequence[Put]], Awaitable[None]]:
     async def put_many(puts: Sequence[Put]) -> None:
         """See `SupportsPutMany`."""
+        values = [await sealed(each.key, each.value) for each in puts]
         await store.put_many(
-            [
-                Put(each.key, await sealed(each.key, each.value), each.ttl, each.tags)
-                for each in puts
-            ]
+            [replace(each, value=value) for each, value in zip(puts, values, strict=True)]
         )
 
     return put_many

@@ -44,8 +44,8 @@ class Chosen(NamedTuple):
 def stats(config: Config) -> int:
     """Print the figures of the running server, else what its files hold."""
     page = _scrape(config)
-    print("\n".join(live_table(page) if page else asyncio.run(_held(config))))
-    print("\n".join(asyncio.run(_owned(config))))
+    lines = list(live_table(page)) if page else asyncio.run(_held(config))
+    print("\n".join(lines + asyncio.run(_owned(config))))
     return 0
 
 

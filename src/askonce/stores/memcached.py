@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-import secrets
-from base64 import urlsafe_b64encode
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -28,7 +26,7 @@ from askonce.stores.memcached_items import (
     unpack,
 )
 from askonce.stores.memcached_ring import MemcachedUrl, Ring, parse_url
-from askonce.stores.memcached_server import MemcachedServer, failed, get, put, remove
+from askonce.stores.memcached_server import MemcachedServer, failed, get, new_epoch, put, remove
 from askonce.stores.memcached_wire import Command, ServerDown
 from askonce.units import Bytes
 
@@ -46,11 +44,6 @@ LONGEST_LIFE = 30 * 86400
 SLOW = 2
 """Seconds by which Memcached's clock may be late, so that no life ends before its time."""
 LEAST_PIECE = 1024
-
-
-def new_epoch() -> bytes:
-    """A random one."""
-    return urlsafe_b64encode(secrets.token_bytes(EPOCH_BYTES * 3 // 4))
 
 
 class MemcachedStore:

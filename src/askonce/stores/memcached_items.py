@@ -2,6 +2,7 @@
 
     namespace:e                     the namespace's epoch on this server
     namespace:n                     counts removals on this server
+    namespace:r                     the log of what was taken back
     namespace:EPOCH:k:KEY           an entry: head, tags, and its value or the digests of its pieces
     namespace:EPOCH:c:BLOB:NUMBER   a piece of a long value
     namespace:EPOCH:t:TAG           a tag's epoch on this server
@@ -50,6 +51,7 @@ class Names:
         """What all begin with."""
         self.epoch = b"%b:e" % self._namespace
         self.removals = b"%b:n" % self._namespace
+        self.revocations = b"%b:r" % self._namespace
 
     def entries(self, epoch: bytes) -> bytes:
         """What the names of all entries of an epoch begin with."""

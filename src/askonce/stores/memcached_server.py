@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import secrets
+from base64 import urlsafe_b64encode
 from typing import TYPE_CHECKING
 
 from askonce.errors import StoreError
@@ -26,11 +28,21 @@ ATTEMPTS = 5
 """Times that a call starts anew because the epoch has changed under it."""
 
 
+def new_epoch() -> bytes:
+    """A random one."""
+    return urlsafe_b64encode(secrets.token_bytes(EPOCH_BYTES * 3 // 4))
+
+
 class MemcachedServer:
     """Keeps one connection; a call while there is none fails at once, but the very first waits."""
 
     def __init__(
-        self, address: Address, names: Names, *, patience: float, make_epoch: Callable[[], bytes]
+        self,
+        address: Address,
+        names: Names,
+        *,
+        patience: float,
+        make_epoch: Callable[[], bytes] = new_epoch,
     ) -> None:
         """Connect to nothing yet; make_epoch: gives a new one each time."""
         self.address = address

@@ -28,6 +28,7 @@ LOCAL = frozenset({"memory", "sqlite"})
 
 
 REVOCATIONS = {
+    "memcached": "askonce.stores.memcached_log:open_memcached_revocations",
     "memory": "askonce.stores.revocations:open_memory_revocations",
     "sqlite": "askonce.stores.revocations:open_sqlite_revocations",
 }

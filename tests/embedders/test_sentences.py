@@ -125,7 +125,22 @@ def tiny(tmp_path: Path) -> Path:
     from transformers import BertConfig, BertModel, BertTokenizerFast
 
     letters = [chr(code) for code in range(33, 127)]
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *(f"##{x}" for x in letters)]
+    known = [
+        "what",
+        "is",
+        "the",
+        "capital",
+        "of",
+        "france",
+        "germany",
+        "convert",
+        "100",
+        "usd",
+        "to",
+        "eur",
+    ]
+    marks = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    words = [*marks, *letters, *(f"##{letter}" for letter in letters), *known]
     bert = tmp_path / "bert"
     bert.mkdir()
     (bert / "vocab.txt").write_text("\n".join(words))

@@ -268,3 +268,17 @@ def test_it_works_on_the_servers_own_loop(one: Memcached) -> None:
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         assert runner.run(round_trip())
+
+
+async def test_a_server_that_lists_no_names_still_serves(tmp_path: Path) -> None:
+    """Taking away works uncounted, and stats say that they cannot tell."""
+    with ExitStack() as stack:
+        servers = cluster(stack, tmp_path, 1, arguments=("-X",))
+        async with opened(url_of(servers)) as store:
+            await store.put(b"k", b"v", ttl=LONG, tags=("t",))
+            with pytest.raises(StoreError, match="cannot be listed"):
+                await store.stats()
+            assert await store.get(b"k") == b"v"
+            assert await store.delete_tag("t") == 0
+            assert await store.get(b"k") is None
+            assert await store.clear() == 0

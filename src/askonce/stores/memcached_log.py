@@ -95,6 +95,14 @@ class MemcachedRevocations:
 
     async def _known(self) -> _Log:
         """The log of all servers together; those that lack some of it get it."""
+        for _ in range(ATTEMPTS):
+            log = await self._together()
+            if log is not None:
+                return log
+        raise StoreError("no server has, or takes, a revocation log")
+
+    async def _together(self) -> _Log | None:
+        """None when no server had one, and none took the new one: another came before."""
         asked = await asyncio.gather(*map(self._held, self._servers), return_exceptions=True)
         up = {
             server: held
@@ -109,9 +117,7 @@ class MemcachedRevocations:
         log = newest.with_all(tuple(rule for each in logs for rule in each.rules))
         behind = [server for server, (held, _) in up.items() if held != log]
         mended = [await self._mend(server, log, up[server][1]) for server in behind]
-        if not logs and not any(mended):
-            raise StoreError("no server has, or takes, a revocation log")
-        return log
+        return log if logs or any(mended) else None
 
     async def _mend(self, server: MemcachedServer, log: _Log, condition: bytes) -> bool:
         try:

@@ -46,6 +46,8 @@ _HEAVIEST = 5.0
 """What one label may weigh for the verifier, however seldom its kind is seen."""
 _OWN = 50_000
 """Requests decided here that are remembered."""
+_OF_HITS = frozenset({"audit", "caller", "operator"})
+"""Who speaks of answers that were served."""
 _DECIDED = frozenset({"miss", "shadow", "hit"})
 """Sources of the records that a request leaves when it is decided; others come later."""
 
@@ -146,10 +148,12 @@ class TrustDesk:
         odds = odds_of_cosine(near[0].score) if seen is None else float(seen.look.logits.max())
         decision = self._ledger.decide(place, odds, request.encode())
         verdict = Verdict((), best, odds, decision.audit, decision.chance, seen)
-        if self.cold(place) or seen is None:
+        if self.cold(place):
             return self._static(verdict, text, near, request)
         if not decision.serve:
             return verdict
+        if seen is None:  # only the cosine is known: evidence and the static rule must both agree
+            return self._static(verdict, text, near, request)
         answers = [self._answers.of(question, question) for question in seen.questions]
         others = (at for at, one in enumerate(answers) if one == answers[best] and at != best)
         return verdict._replace(order=(best, *others))
@@ -256,7 +260,11 @@ class TrustDesk:
         served = first.entry if seen is None else seen.keys[seen.look.best]
         said = {one.entry: one.verdict for one in records if one.verdict != "unsure"}
         self._learn_place(place, first, said, served)
-        if seen is None or not said:
+        if seen is None:
+            wrong = first.source in _OF_HITS and said.get(served) == "different"
+            self._namespace(place.namespace).mistaken |= wrong
+            return None
+        if not said:
             return None
         self._learn_static(place, seen, said)
         same = tuple(None if key not in said else said[key] == "same" for key in seen.keys)

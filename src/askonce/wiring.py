@@ -17,6 +17,7 @@ from askonce.cache.learning import Effort, Learning
 from askonce.cache.learning import Parts as LearningParts
 from askonce.cache.steps import Steps
 from askonce.cache.write_back import WriteBack
+from askonce.embedders.kinds import open_embedder
 from askonce.errors import CacheFault, ConfigError
 from askonce.invalidation.desk import InvalidationDesk
 from askonce.invalidation.files import FileWatch
@@ -154,56 +155,13 @@ def open_upstream(config: UpstreamConfig) -> Upstream:
     return HttpUpstream(config)
 
 
-async def open_embedder(config: Config, *, clock: Clock, sink: Sink) -> Embedder:
-    """The embedder of tier 3, a memo before it; raises ConfigError, EmbedderError."""
-    from askonce.embedders.memo import remembering
-
-    embedder = await _open_embedder(config, clock=clock, sink=sink)
-    semantic = config.semantic
-    return remembering(embedder, max_bytes=semantic.memo_bytes, prefix=semantic.prefix)
-
-
-async def _open_embedder(config: Config, *, clock: Clock, sink: Sink) -> Embedder:
-    semantic = config.semantic
-    if "://" in semantic.embedder:
-        from askonce.embedders.http import Api, HttpEmbedder
-
-        api = Api(
-            url=semantic.embedder,
-            model=semantic.model,
-            key=semantic.api_key or _key_in(semantic.api_key_file),
-            window=semantic.window,
-            queue=semantic.queue,
-            dim=semantic.dimension,
-        )
-        return await HttpEmbedder.open(api, clock=clock, sink=sink)
-    if semantic.embedder == "sentence-transformers":
-        from askonce.embedders.sentences import SentenceEmbedder
-
-        return await SentenceEmbedder.open(semantic, clock=clock, sink=sink)
-    if semantic.embedder != "onnx":
-        raise ConfigError(f"semantic.embedder: no embedder is known by {semantic.embedder!r}")
-    from askonce.embedders.onnx import OnnxEmbedder
-
-    data_dir = Path(config.server.data_dir)
-    return await OnnxEmbedder.open(semantic, data_dir=data_dir, clock=clock, sink=sink)
-
-
-def _key_in(file: str) -> str:
-    """The token in a file, or none where no file is named; raises ConfigError."""
-    try:
-        return Path(file).expanduser().read_text("utf-8").strip() if file else ""
-    except (OSError, UnicodeDecodeError):
-        raise ConfigError(f"semantic.api_key_file: {file} cannot be read") from None
-
-
 async def _open_semantic(
     config: Config, *, clock: Clock, sink: Sink
 ) -> tuple[Embedder, VectorIndex]:
     from askonce.vectors.local import LocalIndex
 
     data_dir = Path(config.server.data_dir)
-    embedder = await open_embedder(config, clock=clock, sink=sink)
+    embedder = await open_embedder(config.semantic, data_dir=data_dir, clock=clock, sink=sink)
     try:
         index = LocalIndex(
             data_dir / "vectors.sqlite3",

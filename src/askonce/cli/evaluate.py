@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from askonce.cli.entries import NoSink
 from askonce.clock import SystemClock
+from askonce.embedders.kinds import open_embedder
 from askonce.errors import ConfigError, MissingExtra
-from askonce.wiring import open_embedder
 
 if TYPE_CHECKING:
     import argparse
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from askonce.config import Config
     from askonce.lab.evaluate import Report
     from askonce.lab.verdicts import SuiteReport
+    from askonce.ports import Embedder
 
 
 def evaluate(config: Config, arguments: argparse.Namespace) -> int:
@@ -65,11 +67,18 @@ async def _replayed(config: Config, arguments: argparse.Namespace) -> SuiteRepor
         floor=config.semantic.floor,
         cache=arguments.cache,
     )
-    embedder = await open_embedder(config, clock=SystemClock(), sink=NoSink())
+    embedder = await _opened(config)
     try:
         return await suite.run(arguments.suite, embedder, options, _show)
     finally:
         await embedder.close()
+
+
+async def _opened(config: Config) -> Embedder:
+    data_dir = Path(config.server.data_dir)
+    return await open_embedder(
+        config.semantic, data_dir=data_dir, clock=SystemClock(), sink=NoSink()
+    )
 
 
 async def _measured(config: Config, arguments: argparse.Namespace) -> Report:
@@ -81,7 +90,7 @@ async def _measured(config: Config, arguments: argparse.Namespace) -> Report:
         limit=3000 if arguments.limit is None else arguments.limit,
         cache=arguments.cache,
     )
-    embedder = await open_embedder(config, clock=SystemClock(), sink=NoSink())
+    embedder = await _opened(config)
     try:
         return await lab.evaluate(arguments.paths, embedder, options, progress=_show)
     finally:

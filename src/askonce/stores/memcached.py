@@ -206,7 +206,8 @@ class MemcachedStore:
         ttl: Seconds,
         tags: Sequence[bytes],
     ) -> None:
-        ends, life = self._clock.now() + ttl, min(math.ceil(ttl) + SLOW, LONGEST_LIFE)
+        ends = self._clock.now() + ttl
+        life = math.ceil(min(ttl + SLOW, LONGEST_LIFE))
         epoch, marks = await self._marks(server, tags)
         room = self._piece - HEAD_BYTES - 28 * len(tags)
         if len(value) > self._url.largest or room < LEAST_PIECE:
@@ -239,7 +240,7 @@ class MemcachedStore:
         epoch, items = await server.found(*(partial(self._names.tag, tag=tag) for tag in tags))
         marks = []
         for tag, item in zip(tags, items, strict=True):
-            sound = len(item.value) == EPOCH_BYTES
+            sound = len(item.value) == EPOCH_BYTES  # only compared, so any letters will do
             mark = item.value if sound else await server.begin(self._names.tag(epoch, tag))
             marks.append((tag, mark))
         return epoch, marks

@@ -113,7 +113,10 @@ class MemcachedServer:
         stored, now = await self.ask(put(name, made, b"M" + mode), get(name))
         if stored.kind == b"SE":
             raise StoreError(f"{self.address}: {stored.flags.decode('ascii', 'replace')}")
-        return _sound(now)
+        epoch = _sound(now)
+        if not epoch:
+            raise StoreError(f"{self.address}: it does not keep an epoch")
+        return epoch
 
     def forget_epoch(self) -> None:
         """Learn it anew by the next call."""
@@ -135,7 +138,7 @@ class MemcachedServer:
         while True:
             try:
                 self._wire = await self._connected()
-            except (OSError, TimeoutError, StoreError) as error:
+            except (OSError, ValueError, StoreError) as error:
                 self._note(str(error) or "it does not answer")
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
@@ -187,7 +190,9 @@ def remove(name: bytes) -> Command:
 
 
 def _sound(reply: Reply) -> bytes:
-    return reply.value if len(reply.value) == EPOCH_BYTES else b""
+    """An epoch becomes part of names, so it is taken only if it looks like one."""
+    letters = reply.value.translate(None, b"-_")
+    return reply.value if len(reply.value) == EPOCH_BYTES and letters.isalnum() else b""
 
 
 def failed(replies: Sequence[Reply]) -> str:

@@ -6,6 +6,7 @@ import asyncio
 import signal
 import time
 from contextlib import ExitStack, asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,13 +19,12 @@ from askonce.events import AdmissionRefused, Unreadable
 from askonce.stores.memcached import MemcachedStore
 from askonce.stores.memcached_items import Names
 from askonce.stores.memcached_ring import parse_url
-from askonce.stores.memcached_wire import Command
+from askonce.stores.memcached_wire import Command, ServerDown
 from askonce.testing import RecordingSink
 from askonce.units import Seconds
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-    from pathlib import Path
 
 pytestmark = [pytest.mark.anyio, pytest.mark.servers, pytest.mark.slow]
 
@@ -282,3 +282,34 @@ async def test_a_server_that_lists_no_names_still_serves(tmp_path: Path) -> None
             assert await store.delete_tag("t") == 0
             assert await store.get(b"k") is None
             assert await store.clear() == 0
+
+
+async def test_nothing_leaks_however_often_a_connection_breaks(one: Memcached) -> None:
+    """After many breaks and many stores there are as many tasks and descriptors as before."""
+    at_first = len(asyncio.all_tasks())
+    async with opened(url_of([one])) as store:
+        await fill(store)
+        server = store._servers[0]
+        before = len(asyncio.all_tasks()), descriptors()
+        for _ in range(300):
+            lost = server._wire
+            assert lost is not None
+            asked = asyncio.gather(*map(store.get, KEYS[:5]), return_exceptions=True)
+            await asyncio.sleep(0)
+            lost.give_up("the test breaks it")
+            assert {type(each) for each in await asked} <= {ServerDown}
+            while not server.up:
+                await asyncio.sleep(0.001)
+        assert await held(store) == set(KEYS)
+        await asyncio.sleep(0.05)
+        assert (len(asyncio.all_tasks()), descriptors()) == before
+    for _ in range(100):
+        async with opened(url_of([one])) as store:
+            assert await store.get(KEYS[0]) == b"of " + KEYS[0]
+    await asyncio.sleep(0.05)
+    assert len(asyncio.all_tasks()) == at_first
+
+
+def descriptors() -> int:
+    """How many files and sockets are open."""
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())

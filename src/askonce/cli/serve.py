@@ -25,6 +25,7 @@ from askonce.gateway.admin.build import tokens_of
 from askonce.gateway.protocol import BoundedProtocol
 from askonce.settings import hand_over, make_data_dir, server_secret
 from askonce.telemetry.figures import sweep_runs
+from askonce.telemetry.recorder import open_private, path_of
 from askonce.wiring import open_exact_store, open_upstream
 
 if TYPE_CHECKING:
@@ -64,6 +65,8 @@ async def try_settings(config: Config) -> None:
         await open_upstream(each).close()
     store = open_exact_store(config, clock=SystemClock(), sink=NoSink())
     await store.close()
+    if config.record.path:
+        os.close(open_private(path_of(config)))
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -158,6 +161,8 @@ def banner(config: Config) -> Iterator[str]:
     yield f"  data      {server.data_dir}"
     if config.admin.port:
         yield f"  admin     http://{config.admin.host}:{config.admin.port}/askonce/v1"
+    if config.record.path:
+        yield f"  record    {path_of(config)}: WARNING, it holds all prompts and answers"
 
 
 def span(seconds: float) -> str:

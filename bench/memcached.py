@@ -30,7 +30,7 @@ TASKS = 64
 VALUE = 4096
 KEYS = 1000
 GETS = 6000
-LAID = Path(os.environ.pop("ASKONCE_SERVERS", ".venv/servers"))  # or AskOnce takes it for a setting
+LAID = Path(os.environ.get("TEST_SERVERS", ".venv/servers"))
 
 
 def run(folder: Path, options: Options) -> Report:

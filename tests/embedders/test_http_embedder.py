@@ -222,7 +222,9 @@ async def test_past_the_queue_texts_are_shed() -> None:
     async with opened(*[Reply(fault="hang_before")] * CALLS, queue=2) as (embedder, engine):
         held = [asyncio.ensure_future(embedder.embed(f"held {n}")) for n in range(CALLS)]
         waiting = [asyncio.ensure_future(embedder.embed(f"waits {n}")) for n in range(2)]
-        await asyncio.sleep(0.05)
+        async with asyncio.timeout(10):
+            while len(engine.asked) < CALLS:
+                await asyncio.sleep(0.001)
         with pytest.raises(EmbedderBusy):
             await embedder.embed("one more")
         waiting[0].cancel()

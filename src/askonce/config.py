@@ -77,7 +77,7 @@ class ExactConfig(Section, frozen=True):
     enabled: bool = True
     """Whether the same request is answered from the cache."""
     store: str = "sqlite"
-    """`sqlite` (in data_dir), `sqlite:///path`, or `memory`."""
+    """`sqlite` (in data_dir), `sqlite:///path`, `memory`, or `memcached://host:port,host:port`."""
     ttl: Positive = 3600.0
     """Seconds an answer lives, unless its caller asks otherwise."""
     ignored_headers: tuple[str, ...] = ()
@@ -90,6 +90,16 @@ class ExactConfig(Section, frozen=True):
     """Bound of the store's values."""
     max_entry_bytes: Count = 4 * 1024 * 1024
     """A larger answer is not stored."""
+    tenant_bytes: Size = 0
+    """Bound of one tenant's values in the store; past it the tenant's oldest leave. 0: none."""
+    admit: Literal["first", "second"] = "first"
+    """`second`: an answer is stored when its request comes again, so that one-time ones are not."""
+    compress_over: Size = 16 * 1024
+    """Bytes from which on a value is compressed in a store on other machines; 0 never does."""
+    seal_keys: tuple[str, ...] = ()
+    """Keys to encrypt values with, 64 hexadecimal digits each; the first seals, all open."""
+    seal_key_file: str = ""
+    """File with further such keys, one a line."""
 
 
 class SemanticConfig(Section, frozen=True):
@@ -109,8 +119,22 @@ class SemanticConfig(Section, frozen=True):
     """`equal`: all earlier turns are the same; `meaning`: they are shown to matter alike."""
     max_temperature: Annotated[float, Meta(ge=0)] = 1.0
     """A request that asks for more is left to the engine: it wants variety."""
+    embedder: str = "onnx"
+    """`onnx`, `sentence-transformers`, or the URL up to `/v1` of an OpenAI-compatible API."""
     model: str = ""
-    """Path of an ONNX file or folder; empty means an installed package."""
+    """Path of an ONNX file or folder, empty for an installed package; or an API's model."""
+    prefix: str = ""
+    """Put before every text, as E5 models want `query: `; a new one begins a new index."""
+    api_key: str = ""
+    """Bearer token for the API of `embedder`."""
+    api_key_file: str = ""
+    """File with that token."""
+    window: Count = 512
+    """Tokens that the API's model reads at most; longer texts are not answered by meaning."""
+    dimension: Size = 0
+    """Of the API's vectors; 0 asks it at the start."""
+    memo_bytes: Size = 4 * 1024 * 1024
+    """Bound of what is remembered of recent texts, for each worker."""
     hub: str = ""
     """`owner/name@revision` to download when there is no path and no package."""
     mode: Literal["accurate", "fast"] = "accurate"

@@ -80,11 +80,19 @@ class BreakerMoved(Event, frozen=True, gc=False):
 
 
 class Evicted(Event, frozen=True, gc=False):
-    """Entries left to make room (`capacity`) or because their life ended (`expired`)."""
+    """Entries left to make room (`capacity`), for their tenant's share (`tenant`), because their
+    life ended (`expired`), or because they were taken away (`cleared`)."""
 
     part: Part
-    cause: Literal["capacity", "expired", "cleared"]
+    cause: Literal["capacity", "tenant", "expired", "cleared"]
     entries: int
+
+
+class Unreadable(Event, frozen=True, gc=False):
+    """Stored bytes could not be used, which made a miss; the reason is the store's word for it."""
+
+    part: Part
+    reason: str
 
 
 class HeldBytes(Event, frozen=True, gc=False):

@@ -113,6 +113,22 @@ class SupportsAbsence(Protocol):
         ...
 
 
+class Owner(msgspec.Struct, frozen=True, gc=False):
+    """Whom an entry is counted for."""
+
+    tenant: str
+    """The caller's partition in hexadecimal digits, or the beginning of it."""
+    namespace: str = ""
+
+
+class Owned(msgspec.Struct, frozen=True):
+    """What a store holds of one owner."""
+
+    owner: Owner
+    entries: int
+    size: Bytes
+
+
 class Put(msgspec.Struct, frozen=True):
     """One entry to be put."""
 
@@ -121,6 +137,10 @@ class Put(msgspec.Struct, frozen=True):
     ttl: Seconds
     """More than 0."""
     tags: tuple[str, ...] = ()
+    owner: Owner | None = None
+    """Whom it is counted for, where the store counts."""
+    share: int = 0
+    """Bytes that the owner's tenant may have; past it the oldest of its own leave. 0: any."""
 
 
 @runtime_checkable
@@ -129,6 +149,15 @@ class SupportsPutMany(Protocol):
 
     async def put_many(self, puts: Sequence[Put]) -> None:
         """Put all, in order, or none."""
+        ...
+
+
+@runtime_checkable
+class SupportsOwners(Protocol):
+    """A store that counts by owner, and keeps the shares of `Put`."""
+
+    async def owned(self, limit: int) -> list[Owned]:
+        """Owners with most bytes first; entries without an owner are not among them."""
         ...
 
 

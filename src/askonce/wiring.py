@@ -20,6 +20,7 @@ from askonce.cache.learning import Effort, Learning
 from askonce.cache.learning import Parts as LearningParts
 from askonce.cache.steps import Steps
 from askonce.cache.write_back import WriteBack
+from askonce.embedders.kinds import open_embedder
 from askonce.errors import CacheFault, ConfigError
 from askonce.invalidation.desk import InvalidationDesk
 from askonce.invalidation.files import FileWatch
@@ -27,10 +28,12 @@ from askonce.invalidation.watch import Watch
 from askonce.judges.cascade import CascadeJudge
 from askonce.judges.llm import LlmJudge, LlmLimits
 from askonce.judges.rules import RulesJudge
+from askonce.policy.doorkeeper import Doorkeeper
 from askonce.ports import Selector
+from askonce.stores.envelope import Envelope, KeyRing, SealedStore, read_keys
 from askonce.stores.evidence import open_evidence
 from askonce.stores.hot import HotEntries
-from askonce.stores.urls import open_revocations, open_store
+from askonce.stores.urls import LOCAL, namespace_of, open_revocations, open_store
 from askonce.tiers.exact import ExactTier
 from askonce.tiers.semantic import SemanticTier
 from askonce.trust.bound import JudgeError
@@ -103,13 +106,7 @@ async def open_parts(config: Config, *, clock: Clock, sink: Sink) -> Parts:
     A semantic tier that cannot be opened is left off: the rest works without it.
     """
     upstreams = tuple((one.models, open_upstream(one)) for one in config.upstream)
-    store = open_store(
-        config.exact.store,
-        clock=clock,
-        sink=sink,
-        max_bytes=config.exact.disk_bytes,
-        data_dir=Path(config.server.data_dir),
-    )
+    store = open_exact_store(config, clock=clock, sink=sink)
     embedder, index, semantic_off = None, None, ""
     if config.semantic.enabled:
         try:
@@ -141,6 +138,31 @@ async def _open_second(config: Config, *, clock: Clock) -> Verifier | None:
         return None
 
 
+def open_exact_store(config: Config, *, clock: Clock, sink: Sink) -> Store:
+    """The store of tier 2, inside a running event loop; raises ConfigError.
+
+    Values that leave this machine are in envelopes, and with sealing keys all are.
+    """
+    exact = config.exact
+    keys = read_keys(exact.seal_keys, exact.seal_key_file)
+    ring = KeyRing(keys) if keys else None
+    store = open_store(
+        exact.store,
+        clock=clock,
+        sink=sink,
+        max_bytes=exact.disk_bytes,
+        data_dir=Path(config.server.data_dir),
+    )
+    if ring is None and exact.store.partition(":")[0] in LOCAL:
+        return store
+    envelope = Envelope(
+        f"exact {namespace_of(exact.store)}",
+        compress_over=exact.compress_over,
+        keys=ring,
+    )
+    return SealedStore(store, envelope, sink=sink)
+
+
 def open_log(config: Config, *, clock: Clock, sink: Sink) -> EvidenceLog | None:
     """The evidence log, if there is to be one; the file opens with the first call."""
     if not config.trust.enabled:
@@ -157,11 +179,10 @@ def open_upstream(config: UpstreamConfig) -> Upstream:
 async def _open_semantic(
     config: Config, *, clock: Clock, sink: Sink
 ) -> tuple[Embedder, VectorIndex]:
-    from askonce.embedders.onnx import OnnxEmbedder
     from askonce.vectors.local import LocalIndex
 
     data_dir = Path(config.server.data_dir)
-    embedder = await OnnxEmbedder.open(config.semantic, data_dir=data_dir, clock=clock, sink=sink)
+    embedder = await open_embedder(config.semantic, data_dir=data_dir, clock=clock, sink=sink)
     try:
         index = LocalIndex(
             data_dir / "vectors.sqlite3",
@@ -202,7 +223,12 @@ async def build_cache(
     hot: HotEntries[Entry] = HotEntries(config.exact.memory_bytes)
     watch = _watch(config, parts, clock)
     exact = ExactTier(
-        parts.store, hot, clock=clock, sink=sink, serves=None if watch is None else watch.serves
+        parts.store,
+        hot,
+        clock=clock,
+        sink=sink,
+        serves=None if watch is None else watch.serves,
+        tenant_bytes=config.exact.tenant_bytes,
     )
     semantic = _semantic_tier(config, parts, sink)
     steps = Steps(config.breaker, clock=clock, sink=sink)
@@ -239,6 +265,7 @@ async def build_cache(
             writer=writer,
             confirmations=confirmations,
             late=LateIndex(semantic, steps, clock=clock, sink=sink) if semantic else None,
+            doorkeeper=Doorkeeper() if config.exact.admit == "second" else None,
             stamp=int if watch is None else lambda: watch.stamp,
         )
     )

@@ -161,6 +161,28 @@ def test_without_vectors_the_static_rule_stays() -> None:
     assert desk.judge(PLACE, asked, bare, near(asked, "what is a cat?"), "s").seen is None
 
 
+@pytest.mark.parametrize("source", ["audit", "caller", "operator"])
+def test_without_token_vectors_a_wrong_answer_closes_as_well(source: EvidenceSource) -> None:
+    """Then evidence on the cosine must agree with the floor and the guards."""
+    desk = made()
+    asked, cached = "What is a cat?", "what is a cat?"
+    bare = ReadText(read(asked).vector, b"")
+
+    def decided(request: str) -> Verdict:
+        return desk.judge(PLACE, asked, bare, near(asked, cached, bare=True), request)
+
+    verdict = decided("one")
+    assert verdict.serve
+    desk.take([record(verdict, "different", source=source, request="one")])
+    assert not desk.cold(PLACE)
+    assert not decided("two").serve
+    for number in range(90):
+        seen = decided(f"{number}")
+        desk.take([record(seen, "same", asked=f"{number}", request=f"{number}")])
+    assert desk.standing(PLACE).open
+    assert decided("three").serve
+
+
 def test_evidence_opens() -> None:
     """Enough right verdicts open a level, and then the score decides, without a floor."""
     desk = made()

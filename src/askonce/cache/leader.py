@@ -24,6 +24,7 @@ from askonce.errors import AnswerUnusable, EntryUnreadable, UpstreamError
 from askonce.events import AdmissionRefused
 from askonce.flow import AskEngine, GiveUp, Hit, LookExact, LookSemantic, begin, fresh_hit
 from askonce.policy.admission import refuse, wants_json
+from askonce.policy.doorkeeper import Doorkeeper
 from askonce.ports import Clock, IndexedText, Sink
 from askonce.tiers.exact import ExactTier
 from askonce.tiers.semantic import SemanticTier, one_question
@@ -54,6 +55,8 @@ class Parts(msgspec.Struct, frozen=True):
     """Without it the floor and the guards decide about answers by meaning."""
     writer: WriteBack | None = None
     """Where the store takes many entries at once."""
+    doorkeeper: Doorkeeper | None = None
+    """Where answers are stored only when their request comes again."""
     stamp: Callable[[], int] = int
     """The newest revocation that is known, for entries and flights to come."""
     confirmations: Confirmations | None = None
@@ -367,6 +370,9 @@ class Leader:
             wants_json=wants_json(self._ask.call.body),
             max_bytes=self._parts.limits.max_entry_bytes,
         )
+        door = self._parts.doorkeeper
+        if reason is None and door is not None and not door.knows(self._ask.key):
+            reason = "first_sight"
         if reason is not None:
             self._refused(reason)
             return

@@ -8,7 +8,7 @@ from urllib.parse import unquote, urlsplit
 
 from askonce.errors import ConfigError, StoreError
 from askonce.events import Evicted
-from askonce.ports import Put, StoreStats
+from askonce.ports import Owned, Put, StoreStats
 from askonce.stores import sqlite_writes as writes
 from askonce.stores.sqlite_file import Broken
 from askonce.stores.sqlite_keys import KeyRecord, KnownKeys
@@ -100,23 +100,38 @@ class SqliteStore(SqliteShared):
             raise StoreError("too many bytes wait to be written")
         self._waiting_bytes += size
         try:
-            dropped = await self._write(lambda connection: self._put_here(connection, puts, now))
+            dropped, past = await self._write(
+                lambda connection: self._put_here(connection, puts, now)
+            )
         finally:
             self._waiting_bytes -= size
         if dropped:
             self._take([Evicted(part="store", cause="capacity", entries=dropped)])
+        if past:
+            self._take([Evicted(part="store", cause="tenant", entries=past)])
 
-    def _put_here(self, connection: sqlite3.Connection, puts: Sequence[Put], now: float) -> int:
-        dropped = 0
+    def _put_here(
+        self, connection: sqlite3.Connection, puts: Sequence[Put], now: float
+    ) -> tuple[int, int]:
+        """Returns how many had no room at all, and how many left for their tenants' shares."""
+        dropped = past = 0
+        shares: dict[str, int] = {}
         for each in puts:
             names = [tag.encode("utf-8", "surrogatepass") for tag in each.tags]
             if writes.cost_of(each.value, names) > self._max_bytes:
                 writes.forget(connection, each.key)
                 dropped += 1
                 continue
+            if each.owner is not None and each.share:
+                shares[each.owner.tenant] = each.share
+                if len(each.value) > each.share:
+                    writes.forget(connection, each.key)
+                    past += 1
+                    continue
             self._keys.add(each.key)
-            writes.put(connection, each.key, each.value, now + each.ttl, names)
-        return dropped
+            writes.put(connection, each, now + each.ttl, names)
+        past += sum(writes.keep_share(connection, *each) for each in shares.items())
+        return dropped, past
 
     async def delete(self, key: bytes) -> bool:
         """See `Store`."""
@@ -135,6 +150,10 @@ class SqliteStore(SqliteShared):
         """See `Store`."""
         now = self._clock.now()
         return self._cleared(await self._write(lambda connection: writes.clear(connection, now)))
+
+    async def owned(self, limit: int) -> list[Owned]:
+        """See `SupportsOwners`."""
+        return await self._read(lambda connection: writes.owned(connection, limit))
 
     async def epoch(self) -> int:
         """See `SupportsEpoch`; one read of one row."""

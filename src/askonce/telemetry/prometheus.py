@@ -36,6 +36,7 @@ from askonce.events import (
     StepSkipped,
     Tier,
     TrustMoved,
+    Unreadable,
 )
 from askonce.telemetry.figures import (
     BUCKETS,
@@ -79,6 +80,9 @@ METRICS = (
         "askonce_breaker_state", "gauge", ("part",), "0 closed, 1 half open, 2 open; worst worker"
     ),
     Metric("askonce_evictions_total", "counter", ("part", "cause"), "Entries that left"),
+    Metric(
+        "askonce_unreadable_total", "counter", ("part", "reason"), "Stored values of no use: misses"
+    ),
     Metric("askonce_held_bytes", "gauge", ("part",), "Bytes that a part holds"),
     Metric("askonce_held_entries", "gauge", ("part",), "Entries that a part holds"),
     Metric("askonce_embedding_seconds", "histogram", (), "Time to embed one text"),
@@ -179,6 +183,9 @@ class PrometheusSink:
             Confirmation: lambda event: self._count(("askonce_confirmations_total", event.outcome)),
             Evicted: lambda event: self._count(
                 ("askonce_evictions_total", event.part, event.cause), event.entries
+            ),
+            Unreadable: lambda event: self._count(
+                ("askonce_unreadable_total", event.part, event.reason)
             ),
             HeldBytes: self._held,
             IndexedLate: lambda event: self._count(("askonce_indexed_late_total", event.outcome)),

@@ -45,6 +45,8 @@ _SOURCES: dict[str, Source] = {
 }
 _HEAVIEST = 5.0
 """What one label may weigh for the verifier, however seldom its kind is seen."""
+_OF_HITS = frozenset({"audit", "caller", "operator"})
+"""Who speaks of answers that were served."""
 
 
 class Manners(msgspec.Struct, frozen=True, kw_only=True):
@@ -192,13 +194,15 @@ class TrustDesk:
         verdict = Verdict(
             (), best, sight.odds, decision.audit, decision.chance, seen, counted=decision.serve
         )
-        if self.cold(place) or seen is None:
+        if self.cold(place):
             return self._static(verdict, sight.text, sight.near, request)
         if hold:
             self.withdraw(place, verdict)
             return verdict._replace(audit=False, chance=1.0, counted=False)
         if not decision.serve:
             return verdict
+        if seen is None:  # only the cosine is known: evidence and the static rule must both agree
+            return self._static(verdict, sight.text, sight.near, request)
         answers = [self._answers.of(question, question) for question in seen.questions]
         others = (at for at, one in enumerate(answers) if one == answers[best] and at != best)
         return verdict._replace(order=(best, *others))
@@ -321,7 +325,11 @@ class TrustDesk:
         served = first.entry if seen is None else seen.keys[seen.look.best]
         said = {one.entry: one.verdict for one in records if one.verdict != "unsure"}
         self._learn_place(place, first, said, served)
-        if seen is None or not said:
+        if seen is None:
+            wrong = first.source in _OF_HITS and said.get(served) == "different"
+            self._namespace(place.namespace).mistaken |= wrong
+            return None
+        if not said:
             return None
         self._learn_static(place, seen, said)
         same = tuple(None if key not in said else said[key] == "same" for key in seen.keys)

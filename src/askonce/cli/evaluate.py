@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from askonce.config import Config
     from askonce.embedders.onnx import OnnxEmbedder
     from askonce.lab.evaluate import Report
+    from askonce.lab.suite import Suite, SuiteOptions
     from askonce.lab.verdicts import SuiteReport
 
 
@@ -40,11 +42,13 @@ def evaluate(config: Config, arguments: argparse.Namespace) -> int:
 
 
 def _suite(config: Config, arguments: argparse.Namespace) -> int:
+    for library in ("OPENBLAS", "MKL", "OMP"):  # read by numpy when it is first imported
+        os.environ.setdefault(f"{library}_NUM_THREADS", "1")
     try:
         from askonce.lab import pages
     except ImportError as absent:
         raise MissingExtra(absent.name or "numpy", "semantic") from None
-    report = asyncio.run(_replayed(config, arguments))
+    report = _replayed(config, arguments)
     print(pages.render(report))
     if arguments.out:
         _show(pages.write(report, arguments.out))
@@ -53,7 +57,7 @@ def _suite(config: Config, arguments: argparse.Namespace) -> int:
     return 0
 
 
-async def _replayed(config: Config, arguments: argparse.Namespace) -> SuiteReport:
+def _replayed(config: Config, arguments: argparse.Namespace) -> SuiteReport:
     from askonce.lab import suite
     from askonce.lab.compare import SHARES
 
@@ -66,9 +70,15 @@ async def _replayed(config: Config, arguments: argparse.Namespace) -> SuiteRepor
         floor=config.semantic.floor,
         cache=arguments.cache,
     )
+    return suite.run(asyncio.run(_read(config, arguments.suite, options)), options, _show)
+
+
+async def _read(config: Config, folder: Path, options: SuiteOptions) -> Suite:
+    from askonce.lab import suite
+
     embedder = await _opened(config)
     try:
-        return await suite.run(arguments.suite, embedder, options, _show)
+        return await suite.read(folder, embedder, options, _show)
     finally:
         await embedder.close()
 

@@ -125,15 +125,21 @@ def score(by: Coefficients, seen: Seen, answers: Sequence[Hashable]) -> Look:
         empty = none.reshape(0, 0)
         return Look(empty, seen.products, (), none, empty, np.zeros(0, dtype=np.intp), none)
     said = differences.logits(by.table, seen.touched)
-    ones = np.ones(len(seen.raw), dtype=np.float32)
-    scaled = np.clip((seen.raw - by.mean) / by.scale, -_CLIP, _CLIP)
-    rows = np.column_stack([scaled, said, ones]).astype(np.float32)
-    width = rows.shape[1]
+    width = seen.raw.shape[1] + 2
+    rows = np.ones((len(said), width), dtype=np.float32)
+    rows[:, :-2] = _limited((seen.raw - by.mean) / by.scale, _CLIP)
+    rows[:, -2] = said
     logits = rows @ by.pair[:width] + seen.products.astype(np.float32) @ by.pair[width:]
-    columns, places = agreement(np.clip(logits, -_LOGIT, _LOGIT), seen.cosines, answers)
-    columns = np.column_stack([columns, ones[: len(columns)]])
+    told, places = agreement(_limited(logits, _LOGIT), seen.cosines, answers)
+    columns = np.ones((len(told), told.shape[1] + 1), dtype=np.float32)
+    columns[:, :-1] = told
     offsets = logits - said * by.pair[width - 2]
     return Look(rows, seen.products, seen.touched, offsets, columns, places, columns @ by.answer)
+
+
+def _limited(values: Floats, most: float) -> Floats:
+    """As np.clip, which is slow on a few values."""
+    return np.minimum(np.maximum(values, np.float32(-most)), np.float32(most))
 
 
 class Memory:
@@ -181,19 +187,20 @@ class Learner:
 
     def learn(self, seen: Look, same: Sequence[bool | None], weight: float = 1.0) -> None:
         """Take the labels of a look's neighbours; None where none was revealed."""
-        known = np.array([label is not None for label in same], dtype=np.bool_)
-        if not known.any():
+        known = [place for place, label in enumerate(same) if label is not None]
+        if not known:
             return
-        labels = np.array([bool(label) for label in same], dtype=np.float32)
-        self._rows.add(_labelled(seen.rows, labels, weight)[known])
+        labels = np.array(same, dtype=np.float32)  # NaN where none was revealed
+        self._rows.add(_labelled(seen.rows[known], labels[known], weight))
         self._products.add(seen.products[known])
-        votes = _labelled(seen.answers, labels[seen.places], weight)
-        self._votes.add(votes[known[seen.places]])
-        for place in np.flatnonzero(known):
+        told = labels[seen.places]
+        revealed = ~np.isnan(told)
+        self._votes.add(_labelled(seen.answers[revealed], told[revealed], weight))
+        for place in known:
             self._differences.learn(
                 seen.touched[place],
                 float(seen.offsets[place]),
-                same=bool(labels[place]),
+                same=bool(same[place]),
                 weight=weight,
             )
         self._learned += 1
@@ -219,8 +226,11 @@ class Learner:
 
 
 def _labelled(rows: Floats, labels: Floats, weight: float) -> Floats:
-    weights = np.full(len(rows), weight, dtype=np.float32)
-    return np.column_stack([rows, labels, weights]).astype(np.float32)
+    told = np.empty((len(rows), rows.shape[1] + 2), dtype=np.float32)
+    told[:, :-2] = rows
+    told[:, -2] = labels
+    told[:, -1] = weight
+    return told
 
 
 def _ridge(centre: list[float], precision: list[float], dim: int, metric: float) -> Ridge:

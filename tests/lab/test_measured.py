@@ -9,7 +9,7 @@ from askonce.lab.measured import Direct, Measured, Sight
 from askonce.lab.stream import Near, Neighbourhood
 from askonce.trust.alignment import pack
 from askonce.trust.reading import analyse
-from askonce.trust.verifier import Text
+from askonce.trust.verifier import Seen, Text, see
 
 _THINGS = ("password", "router", "two invoices", "parcel", "kitchen", "garden")
 _WAYS = ("How do I reset my {}?", "please do not reset the {}", "{}: reset it", "my {}")
@@ -21,10 +21,10 @@ class Counting(Direct):
 
     measured = 0
 
-    def see(self, query: int, near: Near):  # type: ignore[no-untyped-def]  # noqa: ANN201
+    def pair(self, query: int, near: Near, at: int) -> Seen:
         """Measure, and count."""
-        self.measured += len(near.rows)
-        return super().see(query, near)
+        self.measured += 1
+        return super().pair(query, near, at)
 
 
 @pytest.fixture
@@ -59,6 +59,15 @@ def test_what_is_kept_is_what_was_measured(texts: list[Text]) -> None:
         stored = np.random.default_rng(seed).random(len(texts)) < 0.6
         for query in range(len(texts)):
             assert _same(kept, direct, query, neighbourhood.near(query, stored, 5))
+
+
+def test_a_pair_alone_is_seen_as_beside_others(texts: list[Text]) -> None:
+    """But for the last bit of a sum."""
+    near = Near(np.arange(6), np.full(6, 0.5, dtype=np.float32))
+    alone = Direct(texts).see(9, near)
+    beside = see(texts[9], texts[:6], near.cosines)
+    assert alone.raw == pytest.approx(beside.raw, abs=1e-6)
+    assert alone.products.tolist() == beside.products.tolist()
 
 
 def test_a_pair_is_measured_once(texts: list[Text]) -> None:

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 
     from askonce.lab.stream import Near
 
-_DEEPEST = 128
-"""Pairs are kept of each question with so many of its nearest; the others are measured anew."""
+_MOST_PAIRS = 1_280_000
+_DEEPEST = 256
+"""Pairs are kept of each question with so many of its nearest, or fewer if the questions are many;
+the others are measured anew."""
 
 
 class Sight(Protocol):
@@ -38,7 +40,7 @@ class Sight(Protocol):
 
 
 class Direct:
-    """Measures every time."""
+    """Measures every time, and each pair alone: sums beside others can differ in the last bit."""
 
     def __init__(self, texts: Sequence[Text]) -> None:
         """Texts by row."""
@@ -47,20 +49,31 @@ class Direct:
 
     def see(self, query: int, near: Near) -> Seen:
         """As `trust.verifier.see`."""
-        cached = [self._texts[row] for row in near.rows.tolist()]
-        return see(self._texts[query], cached, near.cosines)
+        pairs = [self.pair(query, near, at) for at in range(len(near.rows))]
+        if not pairs:
+            return see(self._texts[query], (), near.cosines)
+        return Seen(
+            np.concatenate([pair.raw for pair in pairs]),
+            np.concatenate([pair.products for pair in pairs]),
+            tuple(pair.touched[0] for pair in pairs),
+            near.cosines,
+        )
+
+    def pair(self, query: int, near: Near, at: int) -> Seen:
+        """The question beside one of its neighbours."""
+        return see(self._texts[query], [self._texts[near.rows[at]]], near.cosines[at : at + 1])
 
 
 class Measured:
-    """Measures a pair when it first comes up; some 280 bytes a pair are kept."""
+    """Measures a pair when it first comes up; some 290 bytes a pair are kept."""
 
     def __init__(self, texts: Sequence[Text], deepest: int = _DEEPEST) -> None:
-        """Take all texts by row; memory is used as pairs come up."""
+        """Take all texts by row; memory is used as pairs come up, at most 370 MB."""
         self.direct = Direct(texts)
         self.dim = self.direct.dim
         self._vectors = np.stack([text.vector for text in texts])
-        self._deepest = deepest
-        pairs = len(texts) * deepest
+        self._deepest = min(deepest, max(1, _MOST_PAIRS // len(texts)))
+        pairs = len(texts) * self._deepest
         self._raw = _shared((pairs, len(features.NAMES)), np.float32)
         self._touched = _shared((pairs, differences.MOST_KEYS), np.int16)
         self._sizes = _shared((pairs,), np.uint8)
@@ -72,22 +85,24 @@ class Measured:
             return self.direct.see(query, near)
         places = near.ranks + query * self._deepest
         sizes = self._sizes[places].tolist()
-        if 0 in sizes:
-            self._measure(query, near, places)
-            sizes = self._sizes[places].tolist()
-        touched = self._touched[places]
+        for at, size in enumerate(sizes):
+            if not size:
+                sizes[at] = self._measure(query, near, at)
+        keys = self._touched[places]
         products = features.products(
             self._vectors[query], self._vectors[near.rows], near.cosines
         ).astype(np.float16)
-        keys = tuple(row[:size] for row, size in zip(touched, sizes, strict=True))
-        return Seen(self._raw[places], products, keys, near.cosines)
+        touched = tuple(row[:size] for row, size in zip(keys, sizes, strict=True))
+        return Seen(self._raw[places], products, touched, near.cosines)
 
-    def _measure(self, query: int, near: Near, places: NDArray[np.int64]) -> None:
-        seen = self.direct.see(query, near)
-        self._raw[places] = seen.raw
-        for place, keys in zip(places.tolist(), seen.touched, strict=True):
-            self._touched[place, : len(keys)] = keys
-        self._sizes[places] = [len(keys) for keys in seen.touched]
+    def _measure(self, query: int, near: Near, at: int) -> int:
+        place = int(near.ranks[at]) + query * self._deepest  # type: ignore[index]
+        seen = self.direct.pair(query, near, at)
+        keys = seen.touched[0]
+        self._raw[place] = seen.raw[0]
+        self._touched[place, : len(keys)] = keys
+        self._sizes[place] = len(keys)
+        return len(keys)
 
 
 def _shared(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray:  # type: ignore[type-arg]

@@ -11,7 +11,7 @@ careful start left over can be spent.
 from __future__ import annotations
 
 import hashlib
-from math import log, log10, sqrt
+from math import log, log10
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
@@ -117,8 +117,8 @@ def account(cells: Cells, rates: Rates, budget: Budget, caution: Caution) -> Acc
     ahead = max(caution.ahead, requests)
     past = np.array(cells.served) / cells.unit
     coming = np.array(cells.shares()) * ahead
-    labels, wrong = np.array(rates.labels), np.array(rates.wrong)
-    noisy = wrong + np.array(rates.noise)
+    labels, wrong = rates.labels, rates.wrong
+    noisy = wrong + rates.noise
     once, then = past / labels, (past + coming) / labels
     hits = past.sum() + _down(coming)
     typical = hits / (_down(labels) + _TINY)
@@ -168,11 +168,12 @@ def audits(shares: Sequence[float], rates: Rates, lowest: int, mean: float) -> l
 
     Their mean over what is served is the one asked for, but for the limits.
     """
-    spread = [sqrt(rates.rate(cell)) if cell >= lowest else 0.0 for cell in range(CELLS)]
-    served = sum(shares[lowest:])
-    total = sum(share * root for share, root in zip(shares, spread, strict=True))
-    scale = mean * served / total if total else 0.0
-    return [min(_MOST_AUDIT, max(LEAST_AUDIT, scale * root)) if root else 0.0 for root in spread]
+    asked = np.array(shares[lowest:])
+    roots = np.sqrt(rates.wrong[lowest:] / rates.labels[lowest:])
+    total = float(asked @ roots)
+    scale = mean * float(asked.sum()) / total if total else 0.0
+    chosen = np.minimum(_MOST_AUDIT, np.maximum(LEAST_AUDIT, scale * roots))
+    return [0.0] * lowest + [float(one) for one in chosen]
 
 
 def decide(score: float, at: Level, caution: Caution, chances: tuple[float, float]) -> Decision:

@@ -48,16 +48,28 @@ def _suite(config: Config, arguments: argparse.Namespace) -> int:
         from askonce.lab import pages
     except ImportError as absent:
         raise MissingExtra(absent.name or "numpy", "semantic") from None
-    report = _replayed(config, arguments)
+    folder = _folder(arguments.suite)
+    report = _replayed(config, arguments, folder)
     print(pages.render(report))
-    if arguments.out:
-        _show(pages.write(report, arguments.out))
+    _show(pages.write(report, arguments.out))
     if arguments.json:
         arguments.json.write_bytes(msgspec.json.encode(report))
     return 0
 
 
-def _replayed(config: Config, arguments: argparse.Namespace) -> SuiteReport:
+def _folder(said: str) -> Path:
+    """A folder of sets, or the name of one in the place for data; raises ConfigError for none."""
+    if Path(said).is_dir():
+        return Path(said)
+    named = Path(os.environ.get("ASKONCE_DATA", "../shared/data")) / said / "semantic"
+    if Path(said).name != said:
+        raise ConfigError(f"no folder {said}")
+    if not named.is_dir():
+        raise ConfigError(f"neither a folder {said} nor {named}; see $ASKONCE_DATA")
+    return named
+
+
+def _replayed(config: Config, arguments: argparse.Namespace, folder: Path) -> SuiteReport:
     from askonce.lab import suite
     from askonce.lab.compare import SHARES
 
@@ -70,7 +82,7 @@ def _replayed(config: Config, arguments: argparse.Namespace) -> SuiteReport:
         floor=config.semantic.floor,
         cache=arguments.cache,
     )
-    return suite.run(asyncio.run(_read(config, arguments.suite, options)), options, _show)
+    return suite.run(asyncio.run(_read(config, folder, options)), options, _show)
 
 
 async def _read(config: Config, folder: Path, options: SuiteOptions) -> Suite:

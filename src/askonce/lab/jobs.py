@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 STATICS = tuple(sorted({*FLOORS, *(round(0.9 + 0.0025 * step, 4) for step in range(40))}))
 """Thresholds among which the best in hindsight is sought."""
+EARLY = 1000
+"""Questions at the start of each order, as a short stream would have them."""
 LATE = 2000
 """Questions at the end of each order that show where the hits are going."""
 ERR = 0.05
@@ -66,8 +68,10 @@ class Ran(msgspec.Struct, frozen=True):
     """One order under one rule at one setting."""
 
     tally: Tally
+    early: Tally
+    """Its first questions alone."""
     late: float
-    """Hit share of the last questions."""
+    """Hit share of its last questions."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,5 +146,6 @@ def played(asked: Questions, job: Job, seed: int, neighbours: int) -> list[Ran]:
 
 
 def _ran(log: Log) -> Ran:
-    tally = Tally(len(log.hit), int(log.hit.sum()), int(log.wrong.sum()))
-    return Ran(tally, float(log.hit[-LATE:].mean()))
+    first = Tally(len(log.hit[:EARLY]), int(log.hit[:EARLY].sum()), int(log.wrong[:EARLY].sum()))
+    whole = Tally(len(log.hit), int(log.hit.sum()), int(log.wrong.sum()))
+    return Ran(whole, first, float(log.hit[-LATE:].mean()))

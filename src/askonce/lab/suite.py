@@ -13,15 +13,13 @@ from askonce.lab import pairwise, sets
 from askonce.lab.compare import SHARES, Outcome
 from askonce.lab.jobs import STATICS, Job, Plan, Questions, Ran, jobs, played, questions
 from askonce.lab.readings import Readings
-from askonce.lab.verdicts import StreamResult, SuiteReport
+from askonce.lab.verdicts import StreamResult, SuiteReport, exceeds
 from askonce.lab.workers import processes, spread
-from askonce.trust.bound import excess_chance
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from askonce.lab.pairwise import PairRead
-    from askonce.lab.scoring import Tally
     from askonce.lab.vectors import Progress
     from askonce.ports import Embedder
 
@@ -196,10 +194,5 @@ def _result(
 def _outcome(job: Job, setting: float, runs: Sequence[Ran]) -> Outcome:
     over = sum(exceeds(run.tally, setting, job.per) for run in runs) if job.made else 0
     late = sum(run.late for run in runs) / len(runs)
-    return Outcome(job.rule, setting, tuple(run.tally for run in runs), late, over)
-
-
-def exceeds(tally: Tally, share: float, per: str) -> bool:
-    """Whether the wrong answers are too many for the budget to be chance, at 5 %."""
-    of = tally.hits if per == "hit" else tally.asked
-    return of > 0 and excess_chance(tally.wrong, of, share) <= 0.05
+    early = tuple(run.early for run in runs) if job.made and job.per == "hit" else ()
+    return Outcome(job.rule, setting, tuple(run.tally for run in runs), late, over, early)

@@ -138,8 +138,8 @@ def test_a_suite_that_is_nowhere_is_told_where_it_was_sought(
     assert main(["evaluate", "--suite", "no/dev"]) == 2
     assert "no folder no/dev" in capsys.readouterr().err
     Path("data/dev/semantic").mkdir(parents=True)
-    assert main(["evaluate", "--suite", "dev", "--sets", "none"]) == 2
-    assert "no set none" in capsys.readouterr().err
+    assert main(["evaluate", "--suite", "dev"]) == 2
+    assert "no file under data" in capsys.readouterr().err
 
 
 def test_evaluate_wants_something_to_evaluate(capsys: pytest.CaptureFixture[str]) -> None:

@@ -32,7 +32,7 @@ td{{padding:.3em .8em .3em 0;vertical-align:top;border-bottom:1px solid #eee}}
 tbody th{{text-align:left;padding:1.2em 0 .2em;border-bottom:2px solid #ccc}}
 td:first-child{{width:4em;font-weight:600}}td:nth-child(2){{width:34%}}
 td:last-child{{font-variant-numeric:tabular-nums}}
-.PASS{{color:#0a662c}}.MISS{{color:#fff;background:#a11;text-align:center;padding-right:0}}
+.PASS{{color:#0a662c}}.MISS{{color:#a11}}
 figure{{margin:1em 0}}img{{max-width:100%}}
 .plots{{display:grid;grid-template-columns:repeat(auto-fit,minmax(30em,1fr));gap:1em}}
 pre{{overflow-x:auto;background:#f6f6f6;padding:1em;font-size:12px}}

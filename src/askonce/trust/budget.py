@@ -68,6 +68,8 @@ class Caution(msgspec.Struct, frozen=True):
     """Least labels at or above a level; never fewer than 1 / budget."""
     ahead: float = 1000.0
     """Least requests the account looks ahead; as many as there have been, if that is more."""
+    amends: float = 0.5
+    """Share of the budget that the hits ahead may use while earlier ones have overspent it."""
     forced: float = 0.02
     """Share of would-be hits that ask the engine all the same, so that no level goes blind."""
     audit: float = 0.05
@@ -111,11 +113,14 @@ class Account(NamedTuple):
     """Wrong answers that the budget has room for, so far and ahead."""
 
 
-def account(cells: Cells, rates: Rates, budget: Budget, caution: Caution) -> Account:
-    """Draw up the account for every level."""
+def account(
+    cells: Cells, rates: Rates, budget: Budget, caution: Caution, *, sunk: bool = False
+) -> Account:
+    """Draw up the account for every level; sunk: what was served so far is left out."""
     requests = cells.requests / cells.unit
     ahead = max(caution.ahead, requests)
-    past = np.array(cells.served) / cells.unit
+    served = np.array(cells.served) / cells.unit
+    past = np.zeros(CELLS) if sunk else served
     coming = np.array(cells.shares()) * ahead
     labels, wrong = rates.labels, rates.wrong
     noisy = wrong + rates.noise
@@ -124,13 +129,14 @@ def account(cells: Cells, rates: Rates, budget: Budget, caution: Caution) -> Acc
     typical = hits / (_down(labels) + _TINY)
     weighted = once @ wrong + _down((then - once) * wrong) + caution.unseen * typical
     variance = once**2 @ noisy + _down((then**2 - once**2) * noisy)
-    z = caution.z + caution.growth * log10(1 + past.sum() / _FEW)
+    z = caution.z + caution.growth * log10(1 + served.sum() / _FEW)
+    asked = ahead if sunk else requests + ahead
     return Account(
         hits,
         _down(np.array(cells.labels)) / cells.unit,
         _down(np.array(cells.wrong)) / cells.unit,
         standardised(weighted, variance + caution.unseen * typical**2, z),
-        budget.share * (hits if budget.per == "hit" else np.full(CELLS, requests + ahead)),
+        budget.share * (hits if budget.per == "hit" else np.full(CELLS, asked)),
     )
 
 
@@ -144,15 +150,24 @@ def level(
 ) -> Level:
     """The lowest level whose account is within the budget, and how much to audit there."""
     drawn = account(cells, rates, budget, caution)
-    needed = np.maximum(caution.labels, drawn.hits / np.maximum(drawn.allowed, _TINY))
-    fits = (drawn.hits > 0) & (drawn.own >= needed) & (drawn.upper <= drawn.allowed)
-    found = np.flatnonzero(fits).tolist()
+    found = _fitting(drawn, caution, 1.0)
+    if not found:
+        drawn = account(cells, rates, budget, caution, sunk=True)
+        found = _fitting(drawn, caution, caution.amends)
     if caution.rule == "proof":
         found = [cell for cell in found if _proven(drawn, cell, caution, judge)]
     best = found[0] if found else CLOSED
     limit = float(drawn.upper[best] / drawn.hits[best]) if found else 1.0
     mean = caution.audit + caution.first / (2 * caution.first + sum(cells.served) / cells.unit + 1)
     return Level(best, limit, audits(cells.shares(), rates, best, mean))
+
+
+def _fitting(drawn: Account, caution: Caution, share: float) -> list[int]:
+    """The levels within this share of what is allowed, lowest first."""
+    needed = np.maximum(caution.labels, drawn.hits / np.maximum(drawn.allowed, _TINY))
+    fits = (drawn.hits > 0) & (drawn.own >= needed) & (drawn.upper <= share * drawn.allowed)
+    cells: list[int] = np.flatnonzero(fits).tolist()
+    return cells
 
 
 def _proven(drawn: Account, cell: int, caution: Caution, judge: JudgeError) -> bool:

@@ -63,7 +63,7 @@ class Manners(msgspec.Struct, frozen=True, kw_only=True):
     """Most of them with a verifier of their own; the longest unused forget what they learned."""
     life: Seconds = Seconds(86400.0)
     """Of an entry, as configured: how old it is shows by when it ends."""
-    remembered: int = 4000
+    remembered: int = 8000
     """Labelled pairs that each verifier learns from, 1 KiB each."""
 
 

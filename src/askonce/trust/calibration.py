@@ -1,7 +1,7 @@
 """How likely a score is wrong, here: what was seen of it, on top of what the other scores say.
 
 The prior of a cell is a straight line in log odds, fitted to all labels of the node and held to
-the line of its parent, above a floor below which no score is believed without labels of its own.
+the line of its parent, above a floor that the labels of high scores tell, with some doubt added.
 So thousands of labels of low scores say something about the few of high ones, and where a cell
 has labels of its own they outweigh it. The floor is what keeps a budget when the curve flattens
 out at the top, as it does where questions that look the same want different answers.
@@ -30,7 +30,13 @@ if TYPE_CHECKING:
 BORROWED = 20.0
 """Labels that the prior of a cell is worth."""
 FLOOR = 0.01
-"""Wrong rate of the prior at the highest scores."""
+"""Wrong rate at the highest scores, before labels say what it is here."""
+_FLOOR_WORTH = 100.0
+"""Labels that this is worth."""
+_FLOOR_DOUBT = 0.67
+"""Standard deviations by which it is taken to be higher than it looks: three in four are lower."""
+_HIGH = 0.1
+"""Wrong rate on the line below which a score is high."""
 
 _MIDDLES = np.array(MIDDLES)
 _STEPS = 2
@@ -59,6 +65,7 @@ class Prior(NamedTuple):
     line: Line = Line()
     height: float = 1.0
     slope: float = 5.0
+    floor: float = FLOOR
 
 
 SHIPPED = Prior()
@@ -120,6 +127,7 @@ class Node:
         self._memory = memory
         self.cells = Cells(memory=memory)
         self.line = Line()
+        self.floor = FLOOR
         self.rates: Rates | None = None
         self._drift = Drift()
         self._since = Cells(memory=memory)
@@ -148,6 +156,7 @@ class Node:
         if drifted:
             self.cells, self._since = self._since, Cells(memory=self._memory)
             self.line, self._drift, self.checked = Line(), Drift(), Checked()
+            self.floor = FLOOR
             self.drifts += 1
         return drifted
 
@@ -167,13 +176,23 @@ class Node:
         for _ in range(_STEPS):
             self.line = _stepped(self.line, prior, labels, wrong)
         noise = self._judge.alarm * (1 - self._judge.alarm) / self._judge.gain**2
-        expected = FLOOR + (1 - FLOOR) * rates_of(self.line)
+        expected = rates_of(self.line)
+        floor = self._floored(prior, labels, wrong, expected)
+        expected = floor + (1 - floor) * expected
         self.rates = Rates(labels + BORROWED, wrong + BORROWED * expected, labels * noise)
         return self.rates
 
+    def _floored(self, prior: Prior, labels: Floats, wrong: Floats, line: Floats) -> float:
+        """Move the floor one step of EM towards the likeliest; returns it with some doubt added."""
+        share = self.floor / (self.floor + (1 - self.floor) * line)
+        told = float(wrong @ share) + _FLOOR_WORTH * prior.floor
+        self.floor = told / (_FLOOR_WORTH + float(labels.sum()))
+        high = _FLOOR_WORTH + float(labels @ (line < _HIGH))
+        return self.floor + _FLOOR_DOUBT * sqrt(self.floor / high)
+
     def prior(self) -> Prior:
         """What a node below this one starts from."""
-        return Prior(self.line, 5.0, 25.0)
+        return Prior(self.line, 5.0, 25.0, self.floor)
 
     def surprise(self, rates: Rates) -> float:
         """How many standard deviations more was wrong here than these rates say."""

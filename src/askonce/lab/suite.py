@@ -131,11 +131,14 @@ def measure(
     for piece, result in spread(work, len(pieces), options.processes or processes()):
         ran[pieces[piece]] = result
         told.done(piece)
+
+    def runs(at: int, job: int) -> list[list[Ran]]:
+        return [ran[at, job, seed] for seed in range(options.orders)]
+
     return [
-        _result(each, planned[at], [[ran[at, job, seed] for seed in range(options.orders)]
-                                    for job in range(len(planned[at]))])
-        for at, each in enumerate(asked)
-    ]  # fmt: skip
+        _result(each, found, [runs(at, job) for job in range(len(found))])
+        for at, (each, found) in enumerate(zip(asked, planned, strict=True))
+    ]
 
 
 class Told:

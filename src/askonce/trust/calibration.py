@@ -35,8 +35,9 @@ _FLOOR_WORTH = 100.0
 """Labels that this is worth."""
 _FLOOR_DOUBT = 0.67
 """Standard deviations by which it is taken to be higher than it looks: three in four are lower."""
-_HIGH = 0.1
-"""Wrong rate on the line below which a score is high."""
+_HIGH = 0.05
+"""Wrong rate on the line below which a score is high; where the line misfits elsewhere is no floor.
+"""
 
 _MIDDLES = np.array(MIDDLES)
 _STEPS = 2
@@ -184,11 +185,12 @@ class Node:
 
     def _floored(self, prior: Prior, labels: Floats, wrong: Floats, line: Floats) -> float:
         """Move the floor one step of EM towards the likeliest; returns it with some doubt added."""
-        share = self.floor / (self.floor + (1 - self.floor) * line)
-        told = float(wrong @ share) + _FLOOR_WORTH * prior.floor
-        self.floor = told / (_FLOOR_WORTH + float(labels.sum()))
-        high = _FLOOR_WORTH + float(labels @ (line < _HIGH))
-        return self.floor + _FLOOR_DOUBT * sqrt(self.floor / high)
+        high = line < _HIGH
+        share = self.floor / (self.floor + (1 - self.floor) * line[high])
+        told = _FLOOR_WORTH * prior.floor + float(wrong[high] @ share)
+        worth = _FLOOR_WORTH + float(labels[high].sum())
+        self.floor = told / worth
+        return self.floor + _FLOOR_DOUBT * sqrt(self.floor / worth)
 
     def prior(self) -> Prior:
         """What a node below this one starts from."""

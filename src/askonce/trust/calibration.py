@@ -31,6 +31,8 @@ BORROWED = 20.0
 """Labels that the prior of a cell is worth."""
 FLOOR = 0.01
 """Wrong rate at the highest scores, before labels say what it is here."""
+_LEAST_FLOOR = 0.005
+"""No score is believed to be wrong less often without labels of its own."""
 _FLOOR_WORTH = 100.0
 """Labels that this is worth."""
 _FLOOR_DOUBT = 0.67
@@ -190,7 +192,7 @@ class Node:
         told = _FLOOR_WORTH * prior.floor + float(wrong[high] @ share)
         worth = _FLOOR_WORTH + float(labels[high].sum())
         self.floor = told / worth
-        return self.floor + _FLOOR_DOUBT * sqrt(self.floor / worth)
+        return max(_LEAST_FLOOR, self.floor + _FLOOR_DOUBT * sqrt(self.floor / worth))
 
     def prior(self) -> Prior:
         """What a node below this one starts from."""

@@ -15,7 +15,7 @@ from askonce.trust import differences, features
 from askonce.trust.agreement import agreement
 from askonce.trust.alignment import align
 from askonce.trust.comparison import compare
-from askonce.trust.logistic import Labelled, Ridge, fit, probability
+from askonce.trust.logistic import WARM, Labelled, Ridge, fit, probability
 from askonce.trust.prior import column
 
 if TYPE_CHECKING:
@@ -226,10 +226,10 @@ class Learner:
         now = self.coefficients
         rows = self._rows.rows
         pairs = np.column_stack([rows[:, :-2], self._products.rows]).astype(np.float32)
-        pair = fit(Labelled(pairs, rows[:, -2], rows[:, -1]), self._pairs, now.pair)
+        pair = fit(Labelled(pairs, rows[:, -2], rows[:, -1]), self._pairs, now.pair, WARM)
         votes = self._votes.rows
         data = Labelled(votes[:, :-2], votes[:, -2], votes[:, -1])
-        answer = fit(data, self._answers, now.answer)
+        answer = fit(data, self._answers, now.answer, WARM)
         self.coefficients = now._replace(pair=pair, answer=answer)
         return self.coefficients
 

@@ -185,7 +185,8 @@ def plot(name: str, outcomes: Sequence[Outcome], path: Path) -> None:
         )
     axes.set(xlabel="wrong, % of the hits", ylabel="hits, % of the questions", title=name)
     axes.set_xlim(0, _WIDEST)
-    axes.set_ylim(bottom=0)
+    shown = [one.total for one in outcomes if 100 * one.total.wrong_share <= _WIDEST]
+    axes.set_ylim(0, 108 * max([0.1, *(total.hit_share for total in shown)]))
     axes.grid(visible=True, alpha=0.25)
     axes.legend(loc="upper left" if not learned else "lower right", framealpha=0.9)
     figure.savefig(path, dpi=120)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from askonce.errors import MissingExtra, VectorIndexError
+from askonce.errors import ConfigError, MissingExtra, VectorIndexError
 from askonce.events import Evicted, HeldBytes
+from askonce.vectors.binding import check_vector
 from askonce.worker import Worker, WorkerBusy, WorkerClosed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
     from typing import Literal
 
     from askonce.ports import Clock, IndexedText, Neighbour, Sink, Vector
+    from askonce.vectors.binding import Binding
     from askonce.vectors.rows import Added
 
 T = TypeVar("T")
@@ -29,7 +31,27 @@ _PAUSE = 0.001
 _LONG_PAUSE = 0.01
 """The same while lookups wait."""
 
-_LENGTH_OFF = 1e-2
+
+def open_local(url: str, *, binding: Binding, clock: Clock, sink: Sink) -> LocalIndex:
+    """`local` in the data directory, or `local:///path`."""
+    return LocalIndex(
+        place(url, binding),
+        embedder=binding.embedder,
+        dim=binding.dim,
+        max_entries=binding.max_entries,
+        clock=clock,
+        sink=sink,
+    )
+
+
+def place(url: str, binding: Binding) -> Path:
+    """The file that a URL names; raises ConfigError."""
+    scheme, _, path = url.partition("://")
+    if path.startswith("/") and len(path) > 1:
+        return Path(path)
+    if path or ":" in scheme:
+        raise ConfigError(f"{url}: write {scheme.partition(':')[0]} or an absolute path after ://")
+    return binding.data_dir / "vectors.sqlite3"
 
 
 class LocalIndex:
@@ -76,7 +98,7 @@ class LocalIndex:
 
     async def add(self, partition: bytes, item: IndexedText, vector: Vector) -> None:
         """Insert or replace by item.key; the oldest of all partitions leave past the bound."""
-        self._check(vector)
+        check_vector(vector, self._dim)
         now = self._clock.now()
         added = await self._run(lambda: self._follower.add(partition, item, vector, now=now))
         self._tell(added)
@@ -84,7 +106,7 @@ class LocalIndex:
 
     async def search(self, partition: bytes, vector: Vector, *, k: int) -> list[Neighbour]:
         """The k nearest live items, best first; an unknown partition gives an empty list."""
-        self._check(vector)
+        check_vector(vector, self._dim)
         now = self._clock.now()
         found = await self._run(lambda: self._follower.search(partition, vector, k=k, now=now))
         self._searches += 1
@@ -141,12 +163,6 @@ class LocalIndex:
             raise VectorIndexError("too many calls wait for the index") from error
         except WorkerClosed as error:
             raise VectorIndexError("the index is closed") from error
-
-    def _check(self, vector: Vector) -> None:
-        if vector.shape != (self._dim,) or vector.dtype != "float32":
-            raise VectorIndexError(f"not a float32 vector of {self._dim}: {vector.shape}")
-        if not abs(float(vector @ vector) - 1.0) < _LENGTH_OFF:
-            raise VectorIndexError("the vector is not of unit length")
 
     def _tell(self, added: Added) -> None:
         self._entries = added.entries

@@ -21,6 +21,7 @@ ENTRY_POINTS = "askonce.vectors"
 
 BUILT_IN = {
     "local": "askonce.vectors.local:open_local",
+    "postgresql": "askonce.vectors.postgres:open_postgres",
     "redis": "askonce.vectors.redis_sets:open_redis_sets",
     "rediss": "askonce.vectors.redis_sets:open_redis_sets",
     "redis+unix": "askonce.vectors.redis_sets:open_redis_sets",

@@ -236,7 +236,7 @@ class _Statements:
             f"SELECT key, text, expires_at, tokens, vector FROM {table}"  # noqa: S608
             " WHERE partition = $1 AND expires_at > $2 ORDER BY vector <#> $3 LIMIT $4"
         )
-        self.count = f"SELECT count(*) FROM {table} WHERE expires_at > $1"  # noqa: S608
+        self.count = f"SELECT count(vector) FROM {table} WHERE expires_at > $1"  # noqa: S608
         self.delete = _counted(f"DELETE FROM {table} WHERE key = ANY($2::bytea[])")  # noqa: S608
         self.drop = _counted(f"DELETE FROM {table} WHERE partition = $2")  # noqa: S608
         self.clear = _counted(f"DELETE FROM {table}")  # noqa: S608

@@ -25,6 +25,9 @@ BUILT_IN = {
     "redis": "askonce.vectors.redis_sets:open_redis_sets",
     "rediss": "askonce.vectors.redis_sets:open_redis_sets",
     "redis+unix": "askonce.vectors.redis_sets:open_redis_sets",
+    "redisearch": "askonce.vectors.redisearch:open_redisearch",
+    "redisearchs": "askonce.vectors.redisearch:open_redisearch",
+    "redisearch+unix": "askonce.vectors.redisearch:open_redisearch",
 }
 
 PREFIX = "askonce"

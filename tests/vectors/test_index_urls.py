@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-@pytest.mark.parametrize("url", ["local", "local://{folder}/x.db"])
+@pytest.mark.parametrize(
+    "url", ["local", "local://{folder}/x.db", "faiss", "faiss://{folder}/x.db"]
+)
 async def test_opens_what_is_built_in(url: str, tmp_path: Path) -> None:
     """A scheme alone is enough, or an absolute path."""
     index = opens(url.format(folder=tmp_path), FakeClock(), tmp_path)()

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from askonce.ports import Clock, IndexedText, Neighbour, Sink, Vector
     from askonce.vectors.binding import Binding
+    from askonce.vectors.partition import Graph
     from askonce.vectors.rows import Added
 
 T = TypeVar("T")
@@ -61,6 +62,8 @@ class LocalIndex:
     never returned. Graphs are built in slices after the answers.
     """
 
+    _extra = "semantic"
+
     def __init__(
         self,
         path: Path,
@@ -80,14 +83,16 @@ class LocalIndex:
         """
         try:
             from askonce.vectors.follower import Follower, Limits
+
+            new_graph = self._graph_kind()
         except ImportError as error:
-            raise MissingExtra(error.name or "numpy", "semantic") from error
+            raise MissingExtra(error.name or "numpy", self._extra) from error
         limits = Limits(
             max_entries=max_entries,
             resident=max_entries // 2 if resident is None else resident,
             graph_from=graph_from,
         )
-        self._follower = Follower(path, embedder=embedder, dim=dim, limits=limits)
+        self._follower = Follower(path, new_graph, embedder=embedder, dim=dim, limits=limits)
         self._worker = Worker("askonce-index", limit=_QUEUE)
         self._dim = dim
         self._clock = clock
@@ -95,6 +100,13 @@ class LocalIndex:
         self._settling: asyncio.Task[None] | None = None
         self._searches = 0
         self._entries = 0
+
+    @staticmethod
+    def _graph_kind() -> Callable[[int], Graph]:
+        """What makes an empty graph of a dimension; raises ImportError."""
+        from askonce.vectors.graph import Graph
+
+        return Graph
 
     async def add(self, partition: bytes, item: IndexedText, vector: Vector) -> None:
         """Insert or replace by item.key; the oldest of all partitions leave past the bound."""

@@ -1,7 +1,7 @@
 """RediSearch (Redis Stack, Redis 8, Valkey with the module): one hash an item, one index over all.
 
-The partition is a TAG that filters before the nearest are looked for. A hash ends by itself, and the
-index follows; one that was dropped or flushed is made anew, and the server fills it from hashes.
+The partition is a TAG that filters before the nearest are looked for. A hash ends by itself, and
+the index follows; one dropped or flushed is made anew, and the server fills it from the hashes.
 """
 
 from __future__ import annotations

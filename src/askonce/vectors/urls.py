@@ -20,6 +20,7 @@ ENTRY_POINTS = "askonce.vectors"
 """The entry point group: a name is a URL scheme, its object an `OpensIndex`."""
 
 BUILT_IN = {
+    "faiss": "askonce.vectors.faiss:open_faiss",
     "local": "askonce.vectors.local:open_local",
     "postgresql": "askonce.vectors.postgres:open_postgres",
     "redis": "askonce.vectors.redis_sets:open_redis_sets",

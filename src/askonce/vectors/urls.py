@@ -22,6 +22,8 @@ ENTRY_POINTS = "askonce.vectors"
 BUILT_IN = {
     "faiss": "askonce.vectors.faiss:open_faiss",
     "local": "askonce.vectors.local:open_local",
+    "milvus": "askonce.vectors.milvus:open_milvus",
+    "milvuss": "askonce.vectors.milvus:open_milvus",
     "postgresql": "askonce.vectors.postgres:open_postgres",
     "redis": "askonce.vectors.redis_sets:open_redis_sets",
     "rediss": "askonce.vectors.redis_sets:open_redis_sets",
@@ -80,6 +82,10 @@ class Options:
         if not _PREFIX.fullmatch(prefix):
             raise ConfigError(f"prefix {prefix!r}: a small letter, then letters, digits and _")
         return prefix
+
+    def text(self, name: str, default: str) -> str:
+        """Any text."""
+        return self._values.get(name, default)
 
     def number(self, name: str, default: int) -> int:
         """A count of at least 1; raises ConfigError."""

@@ -25,6 +25,8 @@ BUILT_IN = {
     "milvus": "askonce.vectors.milvus:open_milvus",
     "milvuss": "askonce.vectors.milvus:open_milvus",
     "postgresql": "askonce.vectors.postgres:open_postgres",
+    "qdrant": "askonce.vectors.qdrant:open_qdrant",
+    "qdrants": "askonce.vectors.qdrant:open_qdrant",
     "redis": "askonce.vectors.redis_sets:open_redis_sets",
     "rediss": "askonce.vectors.redis_sets:open_redis_sets",
     "redis+unix": "askonce.vectors.redis_sets:open_redis_sets",

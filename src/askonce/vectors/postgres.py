@@ -186,6 +186,7 @@ class PostgresIndex:
                     command_timeout=_ANSWER_SECONDS,
                     server_settings=_SETTINGS,
                     init=speak_vectors,
+                    reset=_left_as_it_is,
                 )
                 await self._part_with(worn)
             return self._pool
@@ -218,6 +219,10 @@ class PostgresIndex:
             ValueError,
         ) as error:
             raise VectorIndexError(f"{type(error).__name__}: {error}") from error
+
+
+async def _left_as_it_is(_connection: Any) -> None:  # noqa: ANN401
+    """Between two calls nothing is to be reset: that would be another round trip."""
 
 
 class _Statements:

@@ -75,6 +75,8 @@ class Upkeep:
                     try:
                         await self._sweep(connection)
                         await self._graphs(connection)
+                        # Without fresh figures the planner sorts a crowd and leaves its graph.
+                        await connection.execute(f"ANALYZE {self._table} (partition, expires_at)")
                     finally:
                         await connection.execute(f"SELECT pg_advisory_unlock({lock})")
 

@@ -13,6 +13,7 @@ from askonce.vectors.binding import check_names, check_vector
 from askonce.vectors.ranking import Row, nearest_live
 from askonce.vectors.redis_rows import FIELDS, KEYS_AT_ONCE, fields_of, life_ms, row_of
 from askonce.vectors.redis_wire import CONNECTIONS, RedisError, RedisWire, Script, driver_url
+from askonce.vectors.redisearch_policy import EXPANSION, Policy, tuning
 from askonce.vectors.tally import Tally
 from askonce.vectors.urls import Options
 
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from askonce.ports import Clock, IndexedText, Neighbour, Sink, Vector
     from askonce.vectors.binding import Binding
     from askonce.vectors.redis_wire import Word
-
-EXPANSION = 200
-"""Of the graph, for adding and searching: the server's own 10 finds only 95 of 100."""
 
 _TRIM_EVERY = 64
 _SCAN_POLLS = 250
@@ -79,6 +77,7 @@ class RediSearchIndex:
         self._algorithm = algorithm
         self._binding = binding
         self._clock = clock
+        self._policy = Policy(clock)
         self._tally = Tally(sink, binding.dim)
         self._adds = 0
 
@@ -103,12 +102,12 @@ class RediSearchIndex:
         check_vector(vector, self._binding.dim)
         self._tally.searches += 1
         tag, question = _tag(partition), vector.tobytes()
-        tuning = f" EF_RUNTIME {EXPANSION}" if self._algorithm == "hnsw" else ""
-        query = f"(@p:{{{tag.decode()}}})=>[KNN $count @v $question{tuning}]"
+        share = await self._share(tag) if self._algorithm == "hnsw" else None
 
         async def fetch(count: int) -> list[Row | None]:
+            how = "" if share is None else tuning(share, count)
             found = await self._find(
-                query,
+                f"(@p:{{{tag.decode()}}})=>[KNN $count @v $question{how}]",
                 *("PARAMS", 4, "count", count, "question", question),
                 *("RETURN", len(FIELDS), *FIELDS, "LIMIT", 0, count),
             )
@@ -154,6 +153,14 @@ class RediSearchIndex:
             await self._create()
             found = await self._wire.call(*command)
         return found
+
+    async def _share(self, tag: bytes) -> float:
+        share = self._policy.share(tag)
+        if share is None:
+            held = await self._find(f"@p:{{{tag.decode()}}}", "LIMIT", 0, 0)
+            total = await self._find(_ALL, "LIMIT", 0, 0)
+            share = self._policy.learn(tag, held[0], total[0])
+        return share
 
     async def _create(self) -> None:
         vectors: list[Word] = ["TYPE", "FLOAT32", "DIM", self._binding.dim, "DISTANCE_METRIC", "IP"]

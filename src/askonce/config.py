@@ -157,6 +157,45 @@ class TrustConfig(Section, frozen=True):
     """Tables `[trust.namespaces.NAME]`: own `mode`, `preset`, `budget`; `default` has no name."""
 
 
+class AdminConfig(Section, frozen=True):
+    """`[admin]`: the operators' API, at an address of its own."""
+
+    host: str = "127.0.0.1"
+    """Address to listen at."""
+    port: Annotated[int, Meta(ge=0, le=65535)] = 0
+    """Port to listen at, other than the server's; 0 means there is no such API."""
+    tokens: dict[str, str] = {}
+    """Tokens by the name that the log shall show; none means one in data_dir, made once."""
+
+
+class WatchedFile(Section, frozen=True):
+    """`[invalidation.watch.NAME]`: when the file changes, what it names is taken back."""
+
+    path: str
+    """A file, as one that a deployment writes."""
+    model: str | None = None
+    """As in a rule; so are the others. None named takes back everything."""
+    upstream: str | None = None
+    """As in a rule."""
+    revision: str | None = None
+    """As in a rule."""
+    namespace: str | None = None
+    """As in a rule."""
+    tag: str | None = None
+    """As in a rule."""
+
+
+class InvalidationConfig(Section, frozen=True):
+    """`[invalidation]`: taking answers back, everywhere at once."""
+
+    log: str = ""
+    """Where it is kept what was taken back; empty means beside `exact.store`."""
+    patience: Positive = 5.0
+    """Seconds without sight of that log, after which nothing is served from the cache."""
+    watch: dict[str, WatchedFile] = {}
+    """Tables `[invalidation.watch.NAME]`: a `path`, and what its change takes back, as `model`."""
+
+
 class TenantConfig(Section, frozen=True):
     """`[tenants]`: who shares answers with whom."""
 
@@ -228,6 +267,8 @@ class Config(Section, frozen=True):
     exact: ExactConfig = ExactConfig()
     semantic: SemanticConfig = SemanticConfig()
     trust: TrustConfig = TrustConfig()
+    invalidation: InvalidationConfig = InvalidationConfig()
+    admin: AdminConfig = AdminConfig()
     tenants: TenantConfig = TenantConfig()
     controls: ControlConfig = ControlConfig()
     breaker: BreakerConfig = BreakerConfig()

@@ -18,12 +18,16 @@ from askonce.cache.learning import Parts as LearningParts
 from askonce.cache.steps import Steps
 from askonce.cache.write_back import WriteBack
 from askonce.errors import CacheFault, ConfigError
+from askonce.invalidation.desk import InvalidationDesk
+from askonce.invalidation.files import FileWatch
+from askonce.invalidation.watch import Watch
 from askonce.judges.cascade import CascadeJudge
 from askonce.judges.llm import LlmJudge, LlmLimits
 from askonce.judges.rules import RulesJudge
+from askonce.ports import Selector
 from askonce.stores.evidence import open_evidence
 from askonce.stores.hot import HotEntries
-from askonce.stores.urls import open_store
+from askonce.stores.urls import open_revocations, open_store
 from askonce.tiers.exact import ExactTier
 from askonce.tiers.semantic import SemanticTier
 from askonce.trust.bound import JudgeError
@@ -38,12 +42,13 @@ from askonce.worker import Worker
 
 if TYPE_CHECKING:
     from askonce.canonical.entry import Entry
-    from askonce.config import Config, UpstreamConfig
+    from askonce.config import Config, InvalidationConfig, UpstreamConfig
     from askonce.ports import (
         Clock,
         Embedder,
         EvidenceLog,
         Judge,
+        RevocationLog,
         Sink,
         Store,
         Upstream,
@@ -76,12 +81,13 @@ class Parts:
     semantic_off: str
     """Why the semantic tier is off though it is configured, in plain words; else empty."""
     evidence: EvidenceLog | None = None
+    revocations: RevocationLog | None = None
 
     async def close(self) -> None:
         """Release everything."""
         for _, upstream in self.upstreams:
             await upstream.close()
-        for part in (self.embedder, self.index, self.evidence, self.store):
+        for part in (self.embedder, self.index, self.evidence, self.revocations, self.store):
             if part is not None:
                 await part.close()
 
@@ -107,7 +113,13 @@ async def open_parts(config: Config, *, clock: Clock, sink: Sink) -> Parts:
             semantic_off = str(reason)
             log.warning("the semantic tier is off: %s", reason)
     evidence = open_log(config, clock=clock, sink=sink) if index is not None else None
-    return Parts(store, embedder, index, upstreams, semantic_off, evidence)
+    revocations = open_revocations(
+        config.invalidation.log or config.exact.store,
+        clock=clock,
+        sink=sink,
+        data_dir=Path(config.server.data_dir),
+    )
+    return Parts(store, embedder, index, upstreams, semantic_off, evidence, revocations)
 
 
 def open_log(config: Config, *, clock: Clock, sink: Sink) -> EvidenceLog | None:
@@ -146,6 +158,9 @@ class Built:
     cache: Cache
     exact: ExactTier
     learning: Learning | None
+    steps: Steps
+    watch: Watch | None = None
+    desk: InvalidationDesk | None = None
 
     async def close(self, grace: float) -> None:
         """Let what is under way end, for `grace` seconds."""
@@ -159,7 +174,10 @@ async def build_cache(
 ) -> Built:
     """Everything over open parts, inside a running event loop; secret: the server's."""
     hot: HotEntries[Entry] = HotEntries(config.exact.memory_bytes)
-    exact = ExactTier(parts.store, hot, clock=clock, sink=sink)
+    watch = _watch(config, parts, clock)
+    exact = ExactTier(
+        parts.store, hot, clock=clock, sink=sink, serves=None if watch is None else watch.serves
+    )
     semantic = _semantic_tier(config, parts, sink)
     steps = Steps(config.breaker, clock=clock, sink=sink)
     learning = None
@@ -181,9 +199,38 @@ async def build_cache(
             sink=sink,
             learning=learning,
             writer=WriteBack(exact, steps, WRITE_DEADLINE) if exact.takes_many else None,
+            stamp=int if watch is None else lambda: watch.stamp,
         )
     )
-    return Built(cache, exact, learning)
+    desk = None
+    if watch is not None:
+        desk = InvalidationDesk(watch, parts.store, parts.index, parts.embedder, clock=clock)
+    return Built(cache, exact, learning, steps, watch, desk)
+
+
+def watched_files(config: InvalidationConfig) -> dict[str, FileWatch]:
+    """Files whose change takes answers back, by name."""
+    return {
+        name: FileWatch(
+            name,
+            Path(each.path),
+            Selector(
+                model=each.model,
+                upstream=each.upstream,
+                revision=each.revision,
+                namespace=each.namespace,
+                tag=each.tag,
+            ),
+        )
+        for name, each in config.watch.items()
+    }
+
+
+def _watch(config: Config, parts: Parts, clock: Clock) -> Watch | None:
+    if parts.revocations is None:
+        return None
+    patience = Seconds(config.invalidation.patience)
+    return Watch(parts.revocations, clock=clock, patience=patience)
 
 
 def _semantic_tier(config: Config, parts: Parts, sink: Sink) -> SemanticTier | None:

@@ -58,6 +58,10 @@ def _configured(arguments: argparse.Namespace) -> int:
             from askonce.cli.audit import audit
 
             return audit(config, arguments)
+        case "invalidate":
+            from askonce.cli.invalidate import invalidate
+
+            return invalidate(config, arguments)
         case "stats":
             from askonce.cli.entries import stats
 

@@ -36,6 +36,9 @@ def make_parser() -> argparse.ArgumentParser:
     doctor.add_argument("--json", action="store_true", help="print findings as JSON")
     commands.add_parser("stats", parents=[shared], help="print what the cache holds and saves")
     _clear(commands.add_parser("clear", parents=[shared], help="remove entries"))
+    _invalidate(
+        commands.add_parser("invalidate", parents=[shared], help="take answers back everywhere")
+    )
     evidence = "look at the evidence, judge answers, retract entries"
     _audit(commands.add_parser("audit", parents=[shared], help=evidence))
     measure = "measure the semantic tier on labelled sets"
@@ -68,6 +71,32 @@ def _clear(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--exact", action="store_true", help="the exact tier only")
     parser.add_argument("--semantic", action="store_true", help="the semantic tier only")
     parser.add_argument("--tag", metavar="NAME", help="only entries that carry the tag")
+    parser.add_argument("--yes", action="store_true", help="do not ask first")
+
+
+def _invalidate(parser: argparse.ArgumentParser) -> None:
+    named = parser.add_argument_group("which answers; all that is named must fit")
+    named.add_argument("--all", action="store_true", help="every answer")
+    named.add_argument("--key", metavar="KEY", help="one entry, by its exact key")
+    named.add_argument("--model", metavar="NAME", help="of requests for this model")
+    # Not `--upstream`, which sets the only engine to ask.
+    named.add_argument("--of-upstream", metavar="NAME", help="of this upstream")
+    named.add_argument("--revision", metavar="LABEL", help="of this revision of an upstream")
+    named.add_argument("--namespace", metavar="NAME", help="of this namespace")
+    named.add_argument("--tenant", metavar="DIGEST", help="of this caller's partition")
+    named.add_argument("--prompt", metavar="FILE", help="under the system prompt in this file")
+    named.add_argument("--tag", metavar="NAME", help="with this tag")
+    named.add_argument(
+        "--older-than", metavar="AGE", help="given before that long: 90s, 5m, 2h, 7d"
+    )
+    alike = parser.add_argument_group("by meaning")
+    alike.add_argument("--like", metavar="TEXT", help="to questions that mean about the same")
+    alike.add_argument(
+        "--floor", type=_floor, default=0.85, metavar="F", help="least similarity (default 0.85)"
+    )
+    alike.add_argument("--dry-run", action="store_true", help="only list what would go")
+    parser.add_argument("--list", action="store_true", help="print what was taken back so far")
+    parser.add_argument("--why", default="", metavar="TEXT", help="a reason for the log")
     parser.add_argument("--yes", action="store_true", help="do not ask first")
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from tests.servers.process import Server, binary, running
+from tests.servers.process import Server, binary, missing, running
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -54,10 +54,17 @@ def _ready(folder: Path, user: Sequence[str]) -> bool:
     return subprocess.run(command, check=False, cwd=folder).returncode == 0
 
 
+def _shared() -> Path:
+    command = [binary("pg_config", f"{_PLACE}/pg_config"), "--sharedir"]
+    return Path(subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip())
+
+
 @contextmanager
 def postgres() -> Iterator[Postgres]:
     """A fresh server on a socket file."""
     initdb, program = (binary(name, f"{_PLACE}/{name}") for name in ("initdb", "postgres"))
+    if not (_shared() / "extension" / "vector.control").exists():
+        missing("PostgreSQL is there without pgvector: run `make servers`, or install it")
     folder = Path(tempfile.mkdtemp(prefix="askonce-pg-"))
     try:
         user, data = _as_another(folder), folder / "data"

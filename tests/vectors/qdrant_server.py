@@ -91,12 +91,13 @@ def _upsert(shard: edge.EdgeShard, body: dict[str, Any]) -> object:
 
 
 def _query(shard: edge.EdgeShard, body: dict[str, Any]) -> object:
-    assert body["params"].keys() == {"hnsw_ef"}
+    assert body["params"].keys() == {"hnsw_ef"} or body["params"] == {"exact": True}
     found = shard.query(
         edge.QueryRequest(
             limit=body["limit"],
             query=edge.Query.Nearest(body["query"]),
             filter=_filter(body["filter"]),
+            score_threshold=body.get("score_threshold"),
             with_vector=body["with_vector"],
             with_payload=body["with_payload"],
         )

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from askonce.errors import VectorIndexError
-from askonce.ports import IndexedText, SupportsPartitionDrop, VectorIndex
-from askonce.units import Seconds, UnixTime
+from askonce.ports import IndexedText, SupportsPartitionDrop, SupportsSearchAll, VectorIndex
+from askonce.units import Cosine, Seconds, UnixTime
 
 if TYPE_CHECKING:
     from askonce.ports import Neighbour, Vector
@@ -242,6 +242,20 @@ async def _a_partition_drops_at_once(bench: Bench) -> None:
     expect(await bench.names(1.0) == ["here 1"], "a dropped partition can be filled again")
 
 
+async def _all_partitions_can_be_searched(bench: Bench) -> None:
+    if not isinstance(bench.index, SupportsSearchAll):
+        return
+    await bench.add("here", 1.0)
+    await bench.add("there", 1.0, 0.1, partition=THERE)
+    await bench.add("far", 1.0, 1.0)
+    await bench.add("dying", 1.0, life=5.0)
+    bench.clock.advance(6.0)
+    for limit, names in ((10, ["here", "there"]), (1, ["here"])):
+        found = await bench.index.search_all(unit(bench.dim, 1.0), floor=Cosine(0.9), limit=limit)
+        texts = [near.item.text.removeprefix("text of ") for near in found]
+        expect(texts == names, "search_all gives live items of all partitions, best first")
+
+
 async def _check_close(index: VectorIndex, dim: int) -> None:
     await index.close()
     await index.close()
@@ -274,4 +288,5 @@ _CHECKS: tuple[Callable[[Bench], Awaitable[None]], ...] = (
     _calls_may_overlap,
     _wrong_vectors_are_refused,
     _a_partition_drops_at_once,
+    _all_partitions_can_be_searched,
 )

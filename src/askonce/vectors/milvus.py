@@ -20,7 +20,7 @@ from askonce.errors import ConfigError, MissingExtra, VectorIndexError
 from askonce.ports import IndexedText
 from askonce.units import UnixTime
 from askonce.vectors.binding import check_names, check_vector
-from askonce.vectors.ranking import SPARE, Row, ranked
+from askonce.vectors.ranking import SPARE, Row, above, ranked
 from askonce.vectors.tally import Tally
 from askonce.vectors.urls import Options
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from askonce.ports import Clock, Neighbour, Sink, Vector
+    from askonce.units import Cosine
     from askonce.vectors.binding import Binding
 
 _FIELDS = ["id", "part", "ends", "text", "tokens", "vector"]
@@ -37,6 +38,7 @@ _ANSWER_SECONDS = 5.0
 """Only bounds how long a dead connection is held: callers set shorter deadlines."""
 _KEYS_AT_ONCE = 500
 _SWEEP_EVERY = 256
+_MOST_FOUND = 16_384
 _SAMPLE = 10_000
 _NOT_READY = (100, 101)
 """Codes: there is no such collection, or it is not loaded."""
@@ -121,6 +123,20 @@ class MilvusIndex:
         )
         rows = (_row(one["entity"], partition) for one in found)
         return ranked((row for row in rows if row is not None), vector, k)
+
+    async def search_all(self, vector: Vector, *, floor: Cosine, limit: int) -> list[Neighbour]:
+        """See `SupportsSearchAll`; as complete as the server's index."""
+        check_vector(vector, self._binding.dim)
+        (found,) = await self._ask(
+            "search",
+            data=[vector],
+            limit=min(limit + SPARE, _MOST_FOUND),
+            filter=f"ends > {self._clock.now()!r}",
+            output_fields=_FIELDS,
+            consistency_level=_SEES,
+        )
+        rows = (_row(one["entity"], bytes.fromhex(one["entity"]["part"])) for one in found)
+        return above((row for row in rows if row is not None), vector, floor, limit)
 
     async def delete(self, keys: Sequence[bytes]) -> int:
         """Remove items by entry key in any partition; returns how many live ones there were."""

@@ -16,7 +16,7 @@ from askonce.units import UnixTime
 from askonce.vectors.binding import check_names, check_vector
 from askonce.vectors.postgres_schema import Table, speak_vectors
 from askonce.vectors.postgres_upkeep import GRAPH_FROM, Upkeep
-from askonce.vectors.ranking import SPARE, Row, packed, ranked, unpacked
+from askonce.vectors.ranking import ROUGHLY, SPARE, Row, above, packed, ranked, unpacked
 from askonce.vectors.tally import Tally
 from askonce.vectors.urls import Options
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from askonce.ports import Clock, Neighbour, Sink, Vector
+    from askonce.units import Cosine
     from askonce.vectors.binding import Binding
 
 CONNECTIONS = 8
@@ -121,6 +122,13 @@ class PostgresIndex:
         self._tally.searches += 1
         values = (partition, self._clock.now(), vector.tobytes(), k + SPARE)
         return ranked(map(_row, await self._ask("fetch", self._sql.search, *values)), vector, k)
+
+    async def search_all(self, vector: Vector, *, floor: Cosine, limit: int) -> list[Neighbour]:
+        """See `SupportsSearchAll`; compares every row."""
+        check_vector(vector, self._binding.dim)
+        values = (self._clock.now(), vector.tobytes(), -(floor - ROUGHLY), limit + SPARE)
+        found = await self._ask("fetch", self._sql.search_all, *values)
+        return above(map(_row, found), vector, floor, limit)
 
     async def delete(self, keys: Sequence[bytes]) -> int:
         """Remove items by entry key in any partition; returns how many live ones there were."""
@@ -240,6 +248,10 @@ class _Statements:
         self.search = (
             f"SELECT key, text, expires_at, tokens, vector FROM {table}"  # noqa: S608
             " WHERE partition = $1 AND expires_at > $2 ORDER BY vector <#> $3 LIMIT $4"
+        )
+        self.search_all = (
+            f"SELECT key, text, expires_at, tokens, vector FROM {table}"  # noqa: S608
+            " WHERE expires_at > $1 AND vector <#> $2 <= $3 ORDER BY vector <#> $2 LIMIT $4"
         )
         self.count = f"SELECT count(vector) FROM {table} WHERE expires_at > $1"  # noqa: S608
         self.delete = _counted(f"DELETE FROM {table} WHERE key = ANY($2::bytea[])")  # noqa: S608

@@ -14,7 +14,7 @@ from askonce.ports import IndexedText
 from askonce.units import UnixTime
 from askonce.vectors.binding import check_names, check_vector
 from askonce.vectors.qdrant_wire import CONNECTIONS, QdrantWire, place_of
-from askonce.vectors.ranking import SPARE, Row, ranked
+from askonce.vectors.ranking import ROUGHLY, SPARE, Row, above, ranked
 from askonce.vectors.tally import Tally
 from askonce.vectors.urls import Options
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from askonce.ports import Clock, Neighbour, Sink, Vector
+    from askonce.units import Cosine
     from askonce.vectors.binding import Binding
 
 EXPANSION = 128
@@ -127,6 +128,21 @@ class QdrantIndex:
         found = await self._wire.ask("POST", "points/query", question, _Points)
         rows = [_row(point) for point in found.points if point.payload.partition == partition.hex()]
         return ranked(rows, vector, k)
+
+    async def search_all(self, vector: Vector, *, floor: Cosine, limit: int) -> list[Neighbour]:
+        """See `SupportsSearchAll`; compares every point."""
+        check_vector(vector, self._binding.dim)
+        question = {
+            "query": vector.tolist(),
+            "filter": {"must": [self._live()]},
+            "limit": limit + SPARE,
+            "params": {"exact": True},
+            "score_threshold": floor - ROUGHLY,
+            "with_payload": True,
+            "with_vector": True,
+        }
+        found = await self._wire.ask("POST", "points/query", question, _Points)
+        return above(map(_row, found.points), vector, floor, limit)
 
     async def delete(self, keys: Sequence[bytes]) -> int:
         """Remove items by entry key in any partition; returns how many live ones there were."""

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 SPARE = 4
 """Candidates beyond k: a server's ranks are rough, and some may be dead."""
 
+ROUGHLY = 1e-4
+"""What an exact score may lie above a server's."""
+
 MOST = 512
 """Candidates at most in one search: further dead ones may hide what lives."""
 
@@ -65,6 +68,11 @@ def ranked(rows: Iterable[Row], vector: Vector, k: int) -> list[Neighbour]:
         Neighbour(Cosine(min(1.0, max(0.0, score))), row.item, row.vector)
         for score, row in scored[:k]
     ]
+
+
+def above(rows: Iterable[Row], vector: Vector, floor: Cosine, limit: int) -> list[Neighbour]:
+    """The best by exact cosine, as many as the limit, none below the floor."""
+    return [near for near in ranked(rows, vector, limit) if near.score >= floor]
 
 
 def packed(text: str) -> bytes:

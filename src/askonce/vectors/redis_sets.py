@@ -7,10 +7,12 @@ one script. A hash ends by itself; what it leaves behind is taken out by searche
 
 from __future__ import annotations
 
+import heapq
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from askonce.vectors.binding import KEY_BYTES, check_names, check_vector
-from askonce.vectors.ranking import Row, nearest_live
+from askonce.vectors.ranking import MOST, Row, nearest_live
 from askonce.vectors.redis_rows import FIELDS, KEYS_AT_ONCE, fields_of, life_ms, row_of
 from askonce.vectors.redis_wire import CONNECTIONS, RedisWire, Script, driver_url
 from askonce.vectors.tally import Tally
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from askonce.ports import Clock, IndexedText, Neighbour, Sink, Vector
+    from askonce.units import Cosine
     from askonce.vectors.binding import Binding
 
 EXPANSION = 200
@@ -179,6 +182,16 @@ class RedisSetIndex:
             return rows
 
         return await nearest_live(fetch, vector, k=k, now=now, spare=self._spare)
+
+    async def search_all(self, vector: Vector, *, floor: Cosine, limit: int) -> list[Neighbour]:
+        """See `SupportsSearchAll`; asks one partition after the other."""
+        check_vector(vector, self._binding.dim)
+        members = await self._wire.call("ZRANGE", self._base + b"x", 0, -1)
+        best: list[Neighbour] = []
+        for partition in sorted({member[KEY_BYTES:] for member in members}):
+            found = await self.search(partition, vector, k=min(limit, MOST))
+            best += [near for near in found if near.score >= floor]
+        return heapq.nlargest(limit, best, key=attrgetter("score"))
 
     async def delete(self, keys: Sequence[bytes]) -> int:
         """Remove items by entry key in any partition; returns how many live ones there were."""

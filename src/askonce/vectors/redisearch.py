@@ -10,7 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from askonce.vectors.binding import check_names, check_vector
-from askonce.vectors.ranking import Row, nearest_live
+from askonce.vectors.ranking import ROUGHLY, SPARE, Row, above, nearest_live
 from askonce.vectors.redis_rows import FIELDS, KEYS_AT_ONCE, fields_of, life_ms, row_of
 from askonce.vectors.redis_wire import CONNECTIONS, RedisError, RedisWire, Script, driver_url
 from askonce.vectors.redisearch_policy import EXPANSION, Policy, tuning
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from askonce.ports import Clock, IndexedText, Neighbour, Sink, Vector
+    from askonce.units import Cosine
     from askonce.vectors.binding import Binding
     from askonce.vectors.redis_wire import Word
 
@@ -115,6 +116,22 @@ class RediSearchIndex:
             return [self._row(name, fields, tag) for name, fields in pairs]
 
         return await nearest_live(fetch, vector, k=k, now=self._clock.now())
+
+    async def search_all(self, vector: Vector, *, floor: Cosine, limit: int) -> list[Neighbour]:
+        """See `SupportsSearchAll`; as complete as the server's range search."""
+        check_vector(vector, self._binding.dim)
+        radius, now = 1.0 - floor + ROUGHLY, self._clock.now()
+        widened = "$EPSILON: 0.5; " if self._algorithm == "hnsw" else ""
+        found = await self._find(
+            f"@v:[VECTOR_RANGE $radius $question]=>{{{widened}$YIELD_DISTANCE_AS: far}}",
+            *("PARAMS", 4, "radius", radius, "question", vector.tobytes()),
+            *("SORTBY", "far", "ASC"),
+            *("RETURN", len(FIELDS), *FIELDS, "LIMIT", 0, limit + SPARE),
+        )
+        pairs = zip(found[1::2], found[2::2], strict=True)
+        rows = [self._row(name, fields, (fields or [b"", b""])[1]) for name, fields in pairs]
+        live = [row for row in rows if row is not None and row.item.expires_at > now]
+        return above(live, vector, floor, limit)
 
     async def delete(self, keys: Sequence[bytes]) -> int:
         """Remove items by entry key in any partition; returns how many live ones there were."""

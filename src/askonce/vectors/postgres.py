@@ -14,7 +14,7 @@ from askonce.errors import MissingExtra, VectorIndexError
 from askonce.ports import IndexedText
 from askonce.units import UnixTime
 from askonce.vectors.binding import check_names, check_vector
-from askonce.vectors.postgres_schema import Table, speak_vectors
+from askonce.vectors.postgres_schema import Table, halves, speak_vectors
 from askonce.vectors.postgres_upkeep import GRAPH_FROM, Upkeep
 from askonce.vectors.ranking import ROUGHLY, SPARE, Row, above, packed, ranked, unpacked
 from askonce.vectors.tally import Tally
@@ -35,7 +35,7 @@ _CLOSE_SECONDS = 2.0
 
 _SETTINGS = {
     "application_name": "askonce",
-    "hnsw.ef_search": "100",
+    "hnsw.ef_search": "64",
     "hnsw.iterative_scan": "relaxed_order",
     "jit": "off",
     "plan_cache_mode": "force_custom_plan",  # a partial index needs the partition in the plan
@@ -97,10 +97,11 @@ class PostgresIndex:
         self._clock = clock
         name = binding.name(prefix)
         self._table = Table(name, prefix, dim=binding.dim, embedder=binding.embedder)
-        self._sql = _Statements(name)
+        self._sql = _Statements(name, binding.dim)
         self._tally = Tally(sink, binding.dim)
         self._upkeep = Upkeep(
             name,
+            dim=binding.dim,
             most=binding.max_entries,
             graph_from=graph_from,
             clock=clock,
@@ -236,8 +237,9 @@ async def _left_as_it_is(_connection: Any) -> None:  # noqa: ANN401
 class _Statements:
     """All SQL of one table; its name is our own, so nothing is injected."""
 
-    def __init__(self, table: str) -> None:
+    def __init__(self, table: str, dim: int) -> None:
         """Write them once."""
+        near = f"{halves(dim)} <#> $3::vector::halfvec({dim})"
         columns = "key, partition, expires_at, text, tokens, vector"
         self.add = (
             f"INSERT INTO {table} ({columns}) VALUES ($1, $2, $3, $4, $5, $6)"  # noqa: S608
@@ -247,7 +249,7 @@ class _Statements:
         )
         self.search = (
             f"SELECT key, text, expires_at, tokens, vector FROM {table}"  # noqa: S608
-            " WHERE partition = $1 AND expires_at > $2 ORDER BY vector <#> $3 LIMIT $4"
+            f" WHERE partition = $1 AND expires_at > $2 ORDER BY {near} LIMIT $4"
         )
         self.search_all = (
             f"SELECT key, text, expires_at, tokens, vector FROM {table}"  # noqa: S608

@@ -8,7 +8,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from askonce.units import Seconds
-from askonce.vectors.postgres_schema import lock_of
+from askonce.vectors.postgres_schema import halves, lock_of
 
 if TYPE_CHECKING:
     from askonce.ports import Clock
@@ -32,10 +32,11 @@ class Upkeep:
     """At most one round at a time, over all replicas: an advisory lock sees to it."""
 
     def __init__(
-        self, table: str, *, most: int, graph_from: int, clock: Clock, tally: Tally
+        self, table: str, *, dim: int, most: int, graph_from: int, clock: Clock, tally: Tally
     ) -> None:
         """Nothing runs before an add."""
         self._table = table
+        self._dim = dim
         self._most = most
         self._graph_from = graph_from
         self._clock = clock
@@ -106,7 +107,8 @@ class Upkeep:
         for name in crowds.keys() - whole:
             await connection.execute(
                 f"CREATE INDEX CONCURRENTLY {name} ON {self._table}"
-                " USING hnsw (vector vector_ip_ops) WITH (m = 16, ef_construction = 128)"
+                f" USING hnsw ({halves(self._dim)} halfvec_ip_ops)"
+                " WITH (m = 16, ef_construction = 128)"
                 rf" WHERE partition = '\x{crowds[name].hex()}'::bytea",
                 timeout=_BUILD_SECONDS,
             )

@@ -55,7 +55,7 @@ def _ready(folder: Path, user: Sequence[str]) -> bool:
 
 
 def _shared() -> Path:
-    command = [binary("pg_config", f"{_PLACE}/pg_config"), "--sharedir"]
+    command = [str(binary("pg_config", f"{_PLACE}/pg_config")), "--sharedir"]
     return Path(subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip())
 
 

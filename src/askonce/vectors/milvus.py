@@ -89,6 +89,7 @@ class MilvusIndex:
         self._tally = Tally(sink, binding.dim)
         self._client: Any = None
         self._opening = asyncio.Lock()
+        self._making: asyncio.Task[None] | None = None
         self._closed = False
         self._adds = 0
 
@@ -165,6 +166,8 @@ class MilvusIndex:
     async def close(self) -> None:
         """Drop the connection; idempotent."""
         self._closed = True
+        if self._making is not None:
+            await asyncio.wait([self._making])
         async with self._opening:
             client, self._client = self._client, None
             if client is not None:
@@ -192,7 +195,7 @@ class MilvusIndex:
             except self._driver.MilvusException as error:
                 if error.code not in _NOT_READY:
                     raise
-            await asyncio.to_thread(self._create)
+            await self._created()
             return await call(self._name, timeout=_ANSWER_SECONDS, **words)
 
     async def _open(self) -> Any:  # noqa: ANN401
@@ -200,9 +203,16 @@ class MilvusIndex:
             if self._closed:
                 raise VectorIndexError("the index is closed")
             if self._client is None:
-                await asyncio.to_thread(self._create)
+                await self._created()
                 self._client = self._driver.AsyncMilvusClient(**self._target)
             return self._client
+
+    async def _created(self) -> None:
+        """One thread at a time makes the collection, whoever stops waiting for it."""
+        if self._making is None or self._making.done():
+            self._making = asyncio.create_task(asyncio.to_thread(self._create))
+            self._making.add_done_callback(_heard)
+        await asyncio.shield(self._making)
 
     def _create(self) -> None:
         """Make the collection unless it is there; in a thread, since only this client can wait."""
@@ -270,6 +280,12 @@ class MilvusIndex:
             yield
         except (self._driver.MilvusException, grpc.RpcError, OSError, ValueError) as error:
             raise VectorIndexError(f"{type(error).__name__}: {error}") from error
+
+
+def _heard(task: asyncio.Task[None]) -> None:
+    """Take a failure that nobody may have waited for."""
+    if not task.cancelled():
+        task.exception()
 
 
 def _packed(text: str) -> str:

@@ -178,7 +178,11 @@ class PostgresIndex:
 
     async def _once(self, pool: Any, method: str, statement: str, *values: object) -> Any:  # noqa: ANN401
         async with pool.acquire(timeout=_ANSWER_SECONDS) as connection:
-            return await getattr(connection, method)(statement, *values)
+            try:
+                return await getattr(connection, method)(statement, *values)
+            except asyncio.CancelledError:
+                connection.terminate()  # else giving it back waits for the server to agree
+                raise
 
     async def _open(self, worn: Any) -> Any:  # noqa: ANN401
         """A pool over a whole table, in place of one whose connections know another."""
@@ -212,8 +216,9 @@ class PostgresIndex:
         )
         try:
             await self._table.create(connection)
-        finally:
             await connection.close(timeout=_CLOSE_SECONDS)
+        finally:
+            connection.terminate()
 
     @contextlib.contextmanager
     def _mapped(self) -> Iterator[None]:

@@ -78,8 +78,12 @@ class Upkeep:
                         await self._graphs(connection)
                         # Without fresh figures the planner sorts a crowd and leaves its graph.
                         await connection.execute(f"ANALYZE {self._table} (partition, expires_at)")
+                    except asyncio.CancelledError:
+                        connection.terminate()
+                        raise
                     finally:
-                        await connection.execute(f"SELECT pg_advisory_unlock({lock})")
+                        if not connection.is_closed():
+                            await connection.execute(f"SELECT pg_advisory_unlock({lock})")
 
     async def _sweep(self, connection: Any) -> None:  # noqa: ANN401
         dead = f"DELETE FROM {self._table} WHERE expires_at <= $1"  # noqa: S608

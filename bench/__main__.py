@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from bench.stats import Report
 
-NAMES = ("keys", "hits", "misses", "lookup", "vectors", "isolation", "memory")
+NAMES = ("keys", "hits", "misses", "lookup", "vectors", "decide", "isolation", "memory")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

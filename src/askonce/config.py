@@ -95,6 +95,8 @@ class SemanticConfig(Section, frozen=True):
     """Least cosine similarity of an answer while there is no evidence yet, or no `[trust]`."""
     neighbours: Count = 8
     """How many of the nearest questions are looked at."""
+    conversations: Literal["equal", "meaning"] = "equal"
+    """`equal`: all earlier turns are the same; `meaning`: they are shown to matter alike."""
     max_temperature: Annotated[float, Meta(ge=0)] = 1.0
     """A request that asks for more is left to the engine: it wants variety."""
     model: str = ""
@@ -259,6 +261,17 @@ class EngineConfig(Section, frozen=True):
     """Most tokens of an answer whose request sets no limit: a small model may never stop."""
 
 
+class RecordConfig(Section, frozen=True):
+    """`[record]`: a log of requests and answers, for `evaluate --log` and `askonce tune`."""
+
+    path: str = ""
+    """File that takes calls, prompts and answers included; in data_dir if relative; empty: off."""
+    max_bytes: Annotated[int, Meta(ge=65536)] = 1024 * 1024 * 1024
+    """Bound of the file and the one before it (`.1`) together."""
+    max_call_bytes: Count = 1024 * 1024
+    """A call whose request or answer is longer is not recorded."""
+
+
 class Config(Section, frozen=True):
     """The whole tree."""
 
@@ -273,3 +286,4 @@ class Config(Section, frozen=True):
     controls: ControlConfig = ControlConfig()
     breaker: BreakerConfig = BreakerConfig()
     engine: EngineConfig = EngineConfig()
+    record: RecordConfig = RecordConfig()

@@ -19,6 +19,7 @@ from askonce.config import (
     ControlConfig,
     ExactConfig,
     InvalidationConfig,
+    RecordConfig,
     SemanticConfig,
     ServerConfig,
     TenantConfig,
@@ -159,6 +160,7 @@ def config_of(
     breaker: Mapping[str, Any] | None = None,
     invalidation: Mapping[str, Any] | None = None,
     admin: Mapping[str, Any] | None = None,
+    record: Mapping[str, Any] | None = None,
 ) -> Config:
     """A configuration with patient deadlines; the sections replace single settings."""
     settings = upstream or ({},) * len(urls)
@@ -177,6 +179,7 @@ def config_of(
         breaker=BreakerConfig(**(breaker or {})),
         invalidation=InvalidationConfig(**(invalidation or {})),
         admin=AdminConfig(**(admin or {})),
+        record=RecordConfig(**(record or {})),
     )
 
 

@@ -99,7 +99,7 @@ def teach(desk: TrustDesk, count: int, said: Agreement, seed: int = 0) -> None:
         asked = f"how do i reset password number {number}"
         verdict = judged(desk, asked, "how do i reset my password number", request=request)
         lessons = desk.take([record(verdict, said, asked=asked, request=request)])
-        TrustDesk.study(lessons)
+        list(TrustDesk.study(lessons))
 
 
 def test_cold_a_near_copy_is_served() -> None:
@@ -262,8 +262,8 @@ def test_the_same_evidence_decides_the_same() -> None:
         asked = f"how do i reset password number {number}"
         verdict = judged(one, asked, "how do i reset my password number", request=request)
         records.append(record(verdict, "same", asked=asked, request=request))
-        TrustDesk.study(one.take(records[-1:]))
-    TrustDesk.study(other.take(records))
+        list(TrustDesk.study(one.take(records[-1:])))
+    list(TrustDesk.study(other.take(records)))
     assert one.standing(PLACE) == other.standing(PLACE)
     asked, text = "how do i reset password nr 99", "how do i reset my password number"
     ours, theirs = (judged(each, asked, text, request="x") for each in (one, other))

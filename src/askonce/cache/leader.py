@@ -24,15 +24,16 @@ from askonce.flow import AskEngine, GiveUp, Hit, LookExact, LookSemantic, begin,
 from askonce.policy.admission import refuse, wants_json
 from askonce.ports import Clock, IndexedText, Sink
 from askonce.tiers.exact import ExactTier
-from askonce.tiers.semantic import SemanticTier
+from askonce.tiers.semantic import SemanticTier, one_question
 from askonce.units import Seconds, UnixTime
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
 
     from askonce.cache.ask import Ask
     from askonce.cache.flight import Flight
     from askonce.canonical.answer import Answer, Facts
+    from askonce.canonical.request import Question
     from askonce.flow import Plan, State
     from askonce.ports import Neighbour, UpstreamResponse
     from askonce.tiers.semantic import Finding
@@ -195,15 +196,31 @@ class Leader:
             return ""
         self._finding = finding = await semantic.find(self._partition, question.text)
         if learning is not None:
+            if question.open:
+                finding.near = await self._in_context(question, finding.near)
             weigh = partial(learning.weigh, finding, self._ask, self._partition)
             self._parts.steps.guard("trust", weigh)
         for neighbour in finding.passed():
             entry = await self._entry_of(neighbour)
-            if entry is not None:
+            if entry is None:
+                self._lost.append(neighbour.item.key)
+            elif one_question(question, entry):
                 self._would = mode == "shadow"
                 return "shadow_hit" if self._would else (entry, neighbour)
-            self._lost.append(neighbour.item.key)
+            else:
+                finding.estranged()
         return finding.detail
+
+    async def _in_context(self, question: Question, near: Sequence[Neighbour]) -> list[Neighbour]:
+        """Candidates whose histories leave it at the texts; only these can teach about texts."""
+        kept = []
+        for neighbour in near:
+            entry = await self._entry_of(neighbour)
+            if entry is None:
+                self._lost.append(neighbour.item.key)
+            elif one_question(question, entry):
+                kept.append(neighbour)
+        return kept
 
     async def _entry_of(self, neighbour: Neighbour) -> Entry | None:
         exact, key = self._parts.exact, neighbour.item.key
@@ -219,22 +236,25 @@ class Leader:
         self._asked_at = self._parts.clock.monotonic()
         self._stamp = self._parts.stamp()
         response = await self._ask.send()
+        chunks = response.chunks()
         try:
             kind, stream = _delivery(response), self._ask.call.stream
             if kind == "stream" and stream:
                 cutter = Cutter(self._parts.limits.max_entry_bytes)
-                await self._relay(response.chunks(), _head(response, state), cutter)
+                await self._relay(chunks, _head(response, state), cutter)
             elif response.status >= 400 or (kind == "whole" and not stream):
-                await self._relay_whole(response, state)
+                await self._relay_whole(response, chunks, state)
             else:
                 uncut = Uncut("content_type")
-                await self._relay(response.chunks(), _head(response, state), uncut)
+                await self._relay(chunks, _head(response, state), uncut)
         finally:
+            await _close(chunks)
             await response.close()
 
-    async def _relay_whole(self, response: UpstreamResponse, state: AskEngine) -> None:
+    async def _relay_whole(
+        self, response: UpstreamResponse, chunks: AsyncIterator[bytes], state: AskEngine
+    ) -> None:
         """Hand an answer on in one piece, or as it comes when it is too long to be kept."""
-        chunks = response.chunks()
         try:
             body, ended = await _read_up_to(chunks, self._parts.limits.max_entry_bytes)
         except UpstreamError:
@@ -284,8 +304,7 @@ class Leader:
                 if flight.unwanted:
                     return
         finally:
-            if isinstance(chunks, AsyncGenerator):
-                await chunks.aclose()
+            await _close(chunks)
 
     def _take(self, read: Callable[[], tuple[Answer, Facts]]) -> None:
         """Read the answer for the flight's other readers, and admit it; raises nothing."""
@@ -330,6 +349,7 @@ class Leader:
             model=ask.call.model,
             upstream=ask.scope.upstream,
             question=question.text if semantic and question is not None else "",
+            turns=question.turns if semantic and question is not None else (),
             engine_time=Seconds(self._parts.clock.monotonic() - self._asked_at),
             origin=Origin(
                 revision=ask.scope.revision,
@@ -373,6 +393,12 @@ async def _read_up_to(chunks: AsyncIterator[bytes], limit: int) -> tuple[bytes, 
         if size > limit:
             return b"".join(read), False
     return b"".join(read), True
+
+
+async def _close(chunks: AsyncIterator[bytes]) -> None:
+    """End a generator here, and not whenever it is collected."""
+    if isinstance(chunks, AsyncGenerator):
+        await chunks.aclose()
 
 
 async def _chain(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -21,7 +21,7 @@ from askonce.trust.budget import chance
 from askonce.trust.ledger import Place
 from askonce.trust.names import question_digest
 from askonce.units import Seconds
-from askonce.worker import WorkerBusy, WorkerClosed
+from askonce.worker import WorkerBusy, WorkerClosed, gently
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -59,6 +59,8 @@ _AT_ONCE = 64
 _DRAW = b"allowance"
 _LEAST_SHARE = 0.02
 """Of the wanted audits, however little of the allowance is left."""
+SHARE = 0.05
+"""Of one core, for learning beside requests; the evidence of earlier days is learned at once."""
 FOLLOW_INTERVAL = 0.5
 """Seconds until another worker's evidence counts here."""
 
@@ -116,6 +118,7 @@ class Learning:
         self._parts = parts
         self._effort = effort
         self._seq = 0
+        self._share = 1.0
         self._taking = asyncio.Lock()
         self._auditing = asyncio.Semaphore(effort.audits_at_once)
         per_hour = effort.audits_per_hour
@@ -159,6 +162,7 @@ class Learning:
 
     async def follow(self) -> None:
         """Take other workers' evidence as it comes; runs until cancelled."""
+        self._share = SHARE
         while True:
             await self._parts.steps.attempt("evidence", _DEADLINE, self.catch_up)
             await asyncio.sleep(FOLLOW_INTERVAL)
@@ -294,7 +298,7 @@ class Learning:
         lessons = desk.take(records)
         if lessons:
             try:
-                await self._parts.worker.run(lambda: desk.study(lessons))
+                await self._parts.worker.run(lambda: gently(desk.study(lessons), self._share))
             except (WorkerBusy, WorkerClosed):
                 return
         for namespace in {one.namespace for one in records if one.verdict != "unsure"}:

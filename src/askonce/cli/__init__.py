@@ -54,6 +54,10 @@ def _configured(arguments: argparse.Namespace) -> int:
             from askonce.cli.evaluate import evaluate
 
             return evaluate(config, arguments)
+        case "tune":
+            from askonce.cli.traffic import tune
+
+            return tune(config, arguments)
         case "audit":
             from askonce.cli.audit import audit
 

@@ -41,8 +41,10 @@ def make_parser() -> argparse.ArgumentParser:
     )
     evidence = "look at the evidence, judge answers, retract entries"
     _audit(commands.add_parser("audit", parents=[shared], help=evidence))
-    measure = "measure the semantic tier on labelled sets"
+    measure = "measure the tiers on labelled sets, or on a log of requests"
     _evaluate(commands.add_parser("evaluate", parents=[shared], help=measure))
+    advise = "advise settings from a log of requests, with the evidence"
+    _tune(commands.add_parser("tune", parents=[shared], help=advise))
     return parser
 
 
@@ -126,11 +128,47 @@ def _evaluate(parser: argparse.ArgumentParser) -> None:
         "--limit",
         type=int,
         metavar="N",
-        help="rows of each set (default 3000, with --suite 10000); 0 takes all",
+        help="rows of each set (default 3000, with --suite 10000), or calls (100000); 0 takes all",
     )
     parser.add_argument("--cache", type=Path, metavar="DIR", help="keeps embeddings between runs")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON, too")
     _suite(parser.add_argument_group("all promises, measured in one run"))
+    group = parser.add_argument_group("a log of requests, replayed")
+    group.add_argument(
+        "--log", action="append", type=Path, metavar="FILE", help="replay this log; repeatable"
+    )
+    _replay(group)
+
+
+def _tune(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("logs", nargs="+", type=Path, metavar="LOG", help="logs, oldest first")
+    parser.add_argument(
+        "--limit", type=int, metavar="N", help="calls to read (default 100000); 0 takes all"
+    )
+    parser.add_argument("--cache", type=Path, metavar="DIR", help="keeps embeddings between runs")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all as JSON, too")
+    parser.add_argument("--toml", type=Path, metavar="FILE", help="write the settings as TOML")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="where plots and page go")
+    _replay(parser.add_argument_group("replay"))
+
+
+def _replay(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--questions",
+        type=int,
+        metavar="N",
+        help="different questions to embed (default 5000); 0 takes all",
+    )
+    group.add_argument(
+        "--prompt-price", type=_price, default=0.0, metavar="USD", help="of a million prompt tokens"
+    )
+    group.add_argument(
+        "--completion-price",
+        type=_price,
+        default=0.0,
+        metavar="USD",
+        help="of a million completion tokens",
+    )
 
 
 def _suite(group: argparse._ArgumentGroup) -> None:
@@ -176,6 +214,16 @@ def _share(text: str) -> float:
 
 
 _share.__name__ = "share"
+
+
+def _price(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < float("inf"):
+        raise ValueError
+    return value
+
+
+_price.__name__ = "price"
 
 
 def _floor(text: str) -> float:

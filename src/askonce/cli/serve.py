@@ -26,6 +26,7 @@ from askonce.gateway.protocol import BoundedProtocol
 from askonce.settings import hand_over, make_data_dir, server_secret
 from askonce.stores.urls import open_store
 from askonce.telemetry.figures import sweep_runs
+from askonce.telemetry.recorder import open_private, path_of
 from askonce.wiring import open_upstream
 
 if TYPE_CHECKING:
@@ -71,6 +72,8 @@ async def try_settings(config: Config) -> None:
         data_dir=data_dir,
     )
     await store.close()
+    if config.record.path:
+        os.close(open_private(path_of(config)))
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -165,6 +168,8 @@ def banner(config: Config) -> Iterator[str]:
     yield f"  data      {server.data_dir}"
     if config.admin.port:
         yield f"  admin     http://{config.admin.host}:{config.admin.port}/askonce/v1"
+    if config.record.path:
+        yield f"  record    {path_of(config)}: WARNING, it holds all prompts and answers"
 
 
 def span(seconds: float) -> str:

@@ -26,6 +26,7 @@ from askonce.gateway.feedback import PATH as FEEDBACK_PATH
 from askonce.gateway.feedback import FeedbackRoute
 from askonce.gateway.http import PacedReceive, is_encoded, send_json, send_response
 from askonce.gateway.passthrough import Passthrough
+from askonce.gateway.recording import Recording
 from askonce.gateway.routing import Upstreams
 from askonce.gateway.tenants import partitioner
 from askonce.invalidation.files import follow_files
@@ -37,6 +38,7 @@ from askonce.telemetry.fanout import Fanout
 from askonce.telemetry.figures import run_directory
 from askonce.telemetry.log import LogSink
 from askonce.telemetry.prometheus import CONTENT_TYPE, PrometheusSink
+from askonce.telemetry.recorder import Recorder
 from askonce.units import Seconds
 from askonce.wiring import build_cache, open_parts, watched_files
 
@@ -86,6 +88,7 @@ class Service:
         self._feedback: Handler = _not_started
         self._admin: Handler = _not_started
         self._slow_bodies = Deadlines(config.server.body_timeout)
+        self._recorder: Recorder | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
     def gateway(self) -> Gateway:
@@ -170,6 +173,11 @@ class Service:
             sink=sink,
             new_id=new_id,
         )
+        if config.record.path:
+            self._recorder = Recorder.configured(config, sink)
+            recording = Recording(self._recorder, read_envelope, clock)
+            self._chat = recording.around(self._chat)
+            self._passthrough = recording.around(self._passthrough)
         upkeep = [tell_sizes(parts.store, parts.index, sink), self._figures.keep_publishing()]
         if isinstance(parts.store, SupportsEpoch):
             upkeep.append(follow_epoch(parts.store, built.exact))
@@ -203,6 +211,8 @@ class Service:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._built is not None:
             await self._built.close(GRACE)
+        if self._recorder is not None:
+            await self._recorder.close()
         if self._parts is not None:
             await self._parts.close()
 
@@ -272,6 +282,7 @@ def _chat_settings(config: Config, parts: Parts) -> ChatSettings:
     return ChatSettings(
         max_body_bytes=config.server.max_body_bytes,
         max_temperature=config.semantic.max_temperature,
+        by_meaning=config.semantic.conversations == "meaning",
         lives=Lives(
             exact=Seconds(config.exact.ttl if config.exact.enabled else 0),
             semantic=Seconds(config.semantic.ttl if semantic else 0),

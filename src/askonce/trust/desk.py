@@ -29,7 +29,7 @@ from askonce.trust.verifier import Learner, Look, Text, score, see
 from askonce.units import Cosine, Seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from askonce.ports import Evidence, Neighbour, ReadText
     from askonce.trust.evidence import Source
@@ -168,12 +168,17 @@ class TrustDesk:
         return b"" if verdict.seen is None else pack(verdict.seen)
 
     @staticmethod
-    def study(lessons: Sequence[Lesson]) -> None:
-        """Learn; may fit anew, which takes a fraction of a second, so not on the request path."""
+    def study(lessons: Sequence[Lesson]) -> Iterator[None]:
+        """Learn piece by piece; each ends where another thread may have its turn.
+
+        A lesson takes 0.1 ms, a fit now and then 50 ms, of which it holds up others for little.
+        """
         for lesson in lessons:
             lesson.learner.learn(lesson.look, lesson.same, lesson.weight)
+            yield
             if lesson.learner.due:
                 lesson.learner.refit()
+                yield
 
     def current(self, place: Place, near: Sequence[Neighbour]) -> Sequence[Neighbour]:
         """Those that were stored since the last drift: older answers have gone out of date."""

@@ -126,6 +126,12 @@ class Follower:
             self._writes += 1
             return rows.delete(keys, now)
 
+    def drop(self, partition: bytes, now: UnixTime) -> int:
+        """Remove one partition; returns how many live ones there were."""
+        with self._file() as rows:
+            self._forget(partition)
+            return rows.drop(partition, now)
+
     def clear(self, now: UnixTime) -> int:
         """Remove everything of this embedder; returns how many live ones there were."""
         with self._file() as rows:

@@ -151,6 +151,13 @@ class LocalIndex:
         self._evicted("cleared", removed)
         return removed
 
+    async def drop_partition(self, partition: bytes) -> int:
+        """Remove a partition's items; returns how many live ones there were."""
+        now = self._clock.now()
+        removed = await self._run(lambda: self._follower.drop(partition, now))
+        self._evicted("cleared", removed)
+        return removed
+
     async def clear(self) -> int:
         """Remove everything of this embedder; returns how many live items there were."""
         now = self._clock.now()

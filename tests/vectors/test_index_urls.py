@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.metadata import EntryPoint, EntryPoints
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.vectors.places import opens
 
-from askonce.errors import ConfigError
+from askonce.errors import ConfigError, MissingExtra
 from askonce.testing import FakeClock
 from askonce.vectors import urls
 from askonce.vectors.binding import Binding
@@ -57,6 +58,36 @@ async def test_opens_a_third_partys(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     index = opens(f"theirs://{tmp_path}/x", FakeClock(), tmp_path)()
     assert isinstance(index, LocalIndex)
     await index.close()
+
+
+EXTRAS = {
+    "redis://h": ("redis", "redis"),
+    "redisearch://h": ("redis", "redis"),
+    "postgresql://h/d": ("asyncpg", "pgvector"),
+    "milvus://h": ("pymilvus", "milvus"),
+    "faiss": ("faiss", "faiss"),
+}
+
+
+@pytest.mark.parametrize("url", EXTRAS)
+async def test_a_missing_driver_names_its_extra(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who has not installed a driver is told how."""
+    package, extra = EXTRAS[url]
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.delitem(sys.modules, "askonce.vectors.faiss_graph", raising=False)
+    with pytest.raises(MissingExtra, match=rf"{package} is not .* askonce\[{extra}\]"):
+        opens(url, FakeClock(), tmp_path)()
+
+
+def test_without_numpy_the_semantic_extra_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every index needs it."""
+    monkeypatch.setitem(sys.modules, "askonce.vectors.qdrant", None)
+    with pytest.raises(MissingExtra, match=r"askonce\[semantic\]"):
+        opens("qdrant://h", FakeClock(), tmp_path)()
 
 
 def test_an_embedder_and_a_dimension_are_in_the_name(tmp_path: Path) -> None:

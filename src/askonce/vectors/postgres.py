@@ -43,7 +43,7 @@ _SETTINGS = {
 
 
 def open_postgres(url: str, *, binding: Binding, clock: Clock, sink: Sink) -> PostgresIndex:
-    """`postgresql://user:password@host/database`.
+    """`postgresql://user:password@host/database`, or `postgres://…`.
 
     `?connections=` bounds the pool; a partition gets a graph at `?graph_from=` vectors.
     """
@@ -115,7 +115,8 @@ class PostgresIndex:
         text = packed(item.text)
         values = (item.key, partition, item.expires_at, text, item.tokens, vector.tobytes())
         await self._ask("execute", self._sql.add, *values)
-        self._upkeep.after_add(self._pool)
+        if self._pool is not None:
+            self._upkeep.after_add(self._pool)
 
     async def search(self, partition: bytes, vector: Vector, *, k: int) -> list[Neighbour]:
         """The k nearest live items by exact cosine."""

@@ -184,7 +184,7 @@ class RedisSetIndex:
         return await nearest_live(fetch, vector, k=k, now=now, spare=self._spare)
 
     async def search_all(self, vector: Vector, *, floor: Cosine, limit: int) -> list[Neighbour]:
-        """See `SupportsSearchAll`; asks one partition after the other."""
+        """See `SupportsSearchAll`; asks one partition after the other for 512 items at most."""
         check_vector(vector, self._binding.dim)
         members = await self._wire.call("ZRANGE", self._base + b"x", 0, -1)
         best: list[Neighbour] = []

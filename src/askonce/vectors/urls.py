@@ -8,7 +8,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Protocol, cast
 from urllib.parse import parse_qsl, urlencode
 
-from askonce.errors import ConfigError
+from askonce.errors import ConfigError, MissingExtra
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,6 +24,7 @@ BUILT_IN = {
     "local": "askonce.vectors.local:open_local",
     "milvus": "askonce.vectors.milvus:open_milvus",
     "milvuss": "askonce.vectors.milvus:open_milvus",
+    "postgres": "askonce.vectors.postgres:open_postgres",
     "postgresql": "askonce.vectors.postgres:open_postgres",
     "qdrant": "askonce.vectors.qdrant:open_qdrant",
     "qdrants": "askonce.vectors.qdrant:open_qdrant",
@@ -57,7 +58,10 @@ def open_index(url: str, *, binding: Binding, clock: Clock, sink: Sink) -> Vecto
 
 def _opener(scheme: str) -> OpensIndex:
     if scheme in BUILT_IN:
-        return cast("OpensIndex", pkgutil.resolve_name(BUILT_IN[scheme]))
+        try:
+            return cast("OpensIndex", pkgutil.resolve_name(BUILT_IN[scheme]))
+        except ImportError as error:
+            raise MissingExtra(error.name or "numpy", "semantic") from error
     further = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
     if scheme in further:
         return cast("OpensIndex", further[scheme].load())

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from askonce.vectors.binding import KEY_BYTES, check_names, check_vector
 from askonce.vectors.ranking import MOST, Row, nearest_live
-from askonce.vectors.redis_rows import FIELDS, KEYS_AT_ONCE, fields_of, life_ms, row_of
+from askonce.vectors.redis_rows import KEYS_AT_ONCE, fields_of, life_ms, row_of
 from askonce.vectors.redis_wire import CONNECTIONS, RedisWire, Script, driver_url
 from askonce.vectors.tally import Tally
 from askonce.vectors.urls import Options
@@ -79,15 +79,21 @@ return removed
 """
 )
 
-_FORGET_DEAD = Script(
+_SEARCH = Script(
     _TAKE
     + """
-for place = 3, #ARGV do
-  local found = redis.call('HMGET', base .. 'i:' .. ARGV[place], 'p', 'x')
-  if found[1] ~= ARGV[2] or (tonumber(found[2]) or 0) <= tonumber(ARGV[1]) then
-    take(ARGV[place] .. ARGV[2])
+local partition, now, vector, count, expansion = unpack(ARGV)
+local keys = redis.call(
+  'VSIM', base .. 'v:' .. partition, 'FP32', vector, 'COUNT', count, 'EF', expansion)
+local rows = {}
+for place, key in ipairs(keys) do
+  local row = redis.call('HMGET', base .. 'i:' .. key, 'p', 'x', 't', 'k', 'v')
+  if row[1] ~= partition or (tonumber(row[2]) or 0) <= tonumber(now) then
+    take(key .. partition)
   end
+  rows[place] = row
 end
+return {keys, rows}
 """
 )
 
@@ -161,25 +167,16 @@ class RedisSetIndex:
         self._tally.held(entries)
 
     async def search(self, partition: bytes, vector: Vector, *, k: int) -> list[Neighbour]:
-        """The k nearest live items by exact cosine; two round trips."""
+        """The k nearest live items by exact cosine; one round trip, which takes out dead ones."""
         check_vector(vector, self._binding.dim)
         self._tally.searches += 1
         now = self._clock.now()
         question = vector.tobytes()
 
         async def fetch(count: int) -> list[Row | None]:
-            expansion = max(count, EXPANSION)
-            words = ("FP32", question, "COUNT", count, "EF", expansion)
-            keys = await self._wire.call("VSIM", self._set(partition), *words)
-            rows = await self._rows(partition, keys)
-            dead = [
-                key
-                for key, row in zip(keys, rows, strict=True)
-                if row is None or row.item.expires_at <= now
-            ]
-            if dead:
-                await self._wire.run(_FORGET_DEAD, self._base, now, partition, *dead)
-            return rows
+            words = (partition, now, question, count, max(count, EXPANSION))
+            keys, rows = await self._wire.run(_SEARCH, self._base, *words)
+            return [row_of(key, row, partition) for key, row in zip(keys, rows, strict=True)]
 
         return await nearest_live(fetch, vector, k=k, now=now, spare=self._spare)
 
@@ -228,12 +225,6 @@ class RedisSetIndex:
 
     def _set(self, partition: bytes) -> bytes:
         return self._base + b"v:" + partition
-
-    async def _rows(self, partition: bytes, keys: Sequence[bytes]) -> list[Row | None]:
-        found = await self._wire.batch(
-            [("HMGET", self._base + b"i:" + key, *FIELDS) for key in keys]
-        )
-        return [row_of(key, fields, partition) for key, fields in zip(keys, found, strict=True)]
 
     async def _delete(self, keys: Sequence[bytes], partition: bytes) -> int:
         now, removed = self._clock.now(), 0

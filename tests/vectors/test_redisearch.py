@@ -97,6 +97,7 @@ async def test_what_was_damaged_is_a_miss(
     names = await operator.call("KEYS", "*damaged*i:*")
     keys = {bytes.fromhex(name[-64:].decode()): name for name in names}
     await operator.call("HDEL", keys[key_of("a")], "t")
+    await operator.call("COPY", keys[key_of("c")], keys[key_of("c")][:-64] + b"not ours")
     await operator.call("HSET", keys[key_of("b")], "x", b"never")
     await operator.call("SCRIPT", "FLUSH")
     assert await bench.names(1.0) == ["c"]

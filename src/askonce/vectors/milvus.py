@@ -122,7 +122,7 @@ class MilvusIndex:
             output_fields=_FIELDS,
             consistency_level=_SEES,
         )
-        rows = (_row(one["entity"], partition) for one in found)
+        rows = (_row(one["entity"], partition.hex()) for one in found)
         return ranked((row for row in rows if row is not None), vector, k)
 
     async def search_all(self, vector: Vector, *, floor: Cosine, limit: int) -> list[Neighbour]:
@@ -136,7 +136,7 @@ class MilvusIndex:
             output_fields=_FIELDS,
             consistency_level=_SEES,
         )
-        rows = (_row(one["entity"], bytes.fromhex(one["entity"]["part"])) for one in found)
+        rows = (_row(one["entity"], one["entity"]["part"]) for one in found)
         return above((row for row in rows if row is not None), vector, floor, limit)
 
     async def delete(self, keys: Sequence[bytes]) -> int:
@@ -307,12 +307,13 @@ def _unpacked(text: str) -> str:
     return rest if form == "t" else zlib.decompress(base64.b85decode(rest)).decode()
 
 
-def _row(fields: dict[str, Any], partition: bytes) -> Row | None:
-    if fields["part"] != partition.hex():
+def _row(fields: dict[str, Any], partition: str) -> Row | None:
+    if fields["part"] != partition:
         return None
     try:
         text, tokens = _unpacked(fields["text"]), base64.b64decode(fields["tokens"])
+        key = bytes.fromhex(fields["id"])
     except (ValueError, zlib.error):
         return None
-    item = IndexedText(bytes.fromhex(fields["id"]), text, UnixTime(fields["ends"]), tokens)
+    item = IndexedText(key, text, UnixTime(fields["ends"]), tokens)
     return Row(item, np.asarray(fields["vector"], np.float32).tobytes())

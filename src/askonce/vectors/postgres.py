@@ -123,14 +123,14 @@ class PostgresIndex:
         check_vector(vector, self._binding.dim)
         self._tally.searches += 1
         values = (partition, self._clock.now(), vector.tobytes(), k + SPARE)
-        return ranked(map(_row, await self._ask("fetch", self._sql.search, *values)), vector, k)
+        return ranked(_rows(await self._ask("fetch", self._sql.search, *values)), vector, k)
 
     async def search_all(self, vector: Vector, *, floor: Cosine, limit: int) -> list[Neighbour]:
         """See `SupportsSearchAll`; compares every row."""
         check_vector(vector, self._binding.dim)
         values = (self._clock.now(), vector.tobytes(), -(floor - ROUGHLY), limit + SPARE)
         found = await self._ask("fetch", self._sql.search_all, *values)
-        return above(map(_row, found), vector, floor, limit)
+        return above(_rows(found), vector, floor, limit)
 
     async def delete(self, keys: Sequence[bytes]) -> int:
         """Remove items by entry key in any partition; returns how many live ones there were."""
@@ -275,6 +275,8 @@ def _counted(statement: str) -> str:
     )
 
 
-def _row(record: Any) -> Row:  # noqa: ANN401
-    key, text, expires_at, tokens, vector = record
-    return Row(IndexedText(key, unpacked(text), UnixTime(expires_at), tokens), vector)
+def _rows(records: Sequence[Any]) -> Iterator[Row]:
+    """Those whose text can be read."""
+    for key, text, expires_at, tokens, vector in records:
+        with contextlib.suppress(UnicodeDecodeError):
+            yield Row(IndexedText(key, unpacked(text), UnixTime(expires_at), tokens), vector)

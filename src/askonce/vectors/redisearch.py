@@ -198,10 +198,15 @@ class RediSearchIndex:
     def _row(self, name: bytes, fields: list[bytes] | None, tag: bytes) -> Row | None:
         named = dict(zip((fields or [])[::2], (fields or [])[1::2], strict=True))
         values = [named.get(field.encode()) for field in FIELDS]
-        return row_of(bytes.fromhex(self._tail(name)), values, tag)
+        key = self._key(name)
+        return None if key is None else row_of(key, values, tag)
 
-    def _tail(self, name: bytes) -> str:
-        return name[len(self._base) + 2 :].decode()
+    def _key(self, name: bytes) -> bytes | None:
+        """The item's; None where somebody else has put a hash under our prefix."""
+        try:
+            return bytes.fromhex(name[len(self._base) + 2 :].decode())
+        except ValueError:
+            return None
 
     async def _delete(self, keys: Sequence[bytes]) -> int:
         now, removed = self._clock.now(), 0
@@ -220,7 +225,8 @@ class RediSearchIndex:
 
     async def _names(self, query: str, most: int, *order: Word) -> list[bytes]:
         found = await self._find(query, "NOCONTENT", *order, "LIMIT", 0, most)
-        return [bytes.fromhex(self._tail(name)) for name in found[1:]]
+        keys = map(self._key, found[1:])
+        return [key for key in keys if key is not None]
 
     async def _filled(self) -> None:
         """Wait while the server fills a new index from the hashes, for some seconds at most."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from askonce.cache.ask import Ask, Collapsed, Limits, Live
 from askonce.cache.driver import Cache
+from askonce.cache.late import LateIndex
 from askonce.cache.leader import Parts
 from askonce.cache.steps import Steps
 from askonce.canonical.answer import Answer, StreamReader, facts, read_completion
@@ -152,6 +153,7 @@ class Stage:
                 clock=self.clock,
                 sink=self.sink,
                 learning=self.learning,
+                late=LateIndex(tier, steps, clock=self.clock, sink=self.sink),
             )
         )
         self._requests = 0

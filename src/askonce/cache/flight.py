@@ -44,9 +44,13 @@ class Flight:
     Past it nobody may join, what all have read is dropped, and the leader waits for the slowest.
     """
 
-    def __init__(self, capacity: int, *, stream: bool) -> None:
-        """Start with no outcome and no readers; stream: the delivery that the engine is asked."""
+    def __init__(self, capacity: int, *, stream: bool, author: bytes = b"") -> None:
+        """Start with no outcome and no readers; stream: the delivery that the engine is asked.
+
+        author: of the request that leads it.
+        """
         self.stream = stream
+        self.author = author
         self.outcome: Hit | Head | GiveUp | None = None
         self.answer: Answer | None = None
         """The whole answer once it is complete and readable."""

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
     from bench.stats import Report
 
-NAMES = ("keys", "hits", "misses", "lookup", "decide", "isolation", "memory", "memcached")
+NAMES = (
+    *("keys", "hits", "misses", "lookup", "vectors", "decide", "isolation", "memory"),
+    "memcached",
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -143,6 +143,8 @@ class SemanticConfig(Section, frozen=True):
     """Threads of the embedder, for each worker."""
     queue: Count = 8
     """Texts that may wait for the embedder; past it the tier is skipped."""
+    index: str = "local"
+    """`local` or `faiss` (in data_dir), or the URL of a vector index that replicas share."""
     max_entries: Count = 200_000
     """Bound of the vector index; the oldest leave first."""
 

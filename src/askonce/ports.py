@@ -268,6 +268,15 @@ class VectorIndex(Protocol):
         ...
 
 
+@runtime_checkable
+class SupportsPartitionDrop(Protocol):
+    """A vector index that can remove one partition at once."""
+
+    async def drop_partition(self, partition: bytes) -> int:
+        """Remove all its items; returns how many live ones there were."""
+        ...
+
+
 Headers = Sequence[tuple[bytes, bytes]]
 """Raw header pairs in order, names in lower case."""
 

@@ -43,6 +43,8 @@ from askonce.trust.names import Namespaces, Rules
 from askonce.trust.purse import Price, Purse
 from askonce.units import Cosine, Seconds
 from askonce.upstreams.http import HttpUpstream
+from askonce.vectors.binding import Binding
+from askonce.vectors.urls import open_index
 from askonce.worker import Worker
 
 if TYPE_CHECKING:
@@ -179,19 +181,11 @@ def open_upstream(config: UpstreamConfig) -> Upstream:
 async def _open_semantic(
     config: Config, *, clock: Clock, sink: Sink
 ) -> tuple[Embedder, VectorIndex]:
-    from askonce.vectors.local import LocalIndex
-
     data_dir = Path(config.server.data_dir)
     embedder = await open_embedder(config.semantic, data_dir=data_dir, clock=clock, sink=sink)
     try:
-        index = LocalIndex(
-            data_dir / "vectors.sqlite3",
-            embedder=embedder.id,
-            dim=embedder.dim,
-            max_entries=config.semantic.max_entries,
-            clock=clock,
-            sink=sink,
-        )
+        binding = Binding(embedder.id, embedder.dim, config.semantic.max_entries, data_dir)
+        index = open_index(config.semantic.index, binding=binding, clock=clock, sink=sink)
     except BaseException:
         await embedder.close()
         raise

@@ -19,6 +19,14 @@ ENTRY_POINTS = "askonce.stores"
 BUILT_IN = {
     "memory": "askonce.stores.memory:open_memory",
     "sqlite": "askonce.stores.sqlite:open_sqlite",
+    **dict.fromkeys(
+        (
+            *("redis", "rediss", "redis+unix", "redis+sentinel", "redis+cluster"),
+            *("rediss+sentinel", "rediss+cluster", "valkey", "valkeys", "valkey+unix"),
+            *("valkey+sentinel", "valkey+cluster", "valkeys+sentinel", "valkeys+cluster"),
+        ),
+        "askonce.stores.redis.store:open_redis",
+    ),
 }
 
 

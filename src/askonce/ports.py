@@ -6,7 +6,7 @@ They raise the `CacheFault` of their kind on failure; the caller sets the deadli
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, runtime_checkable
 
 import msgspec
@@ -100,6 +100,19 @@ class SupportsEpoch(Protocol):
         """A number that grows with every delete, tag delete and clear by any process.
 
         Holders of copies drop them when it moves; puts do not move it.
+        """
+        ...
+
+
+@runtime_checkable
+class SupportsWatch(Protocol):
+    """A store shared by processes that says at once what others change."""
+
+    def watch(self, changed: Callable[[Sequence[bytes] | None], None]) -> None:
+        """From now on tell keys that were put or taken away; None when any may have been.
+
+        Of own calls it tells those that take away, before they return. While it cannot know what
+        others do it says None at least once a second. One watcher; synchronous.
         """
         ...
 

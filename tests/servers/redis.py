@@ -152,9 +152,7 @@ def watched(kind: Kind, folder: Path) -> Iterator[Watched]:
         arguments = ("--replicaof", f"127.0.0.1 {primary.port}")
         replica = stack.enter_context(redis(kind, homes[1], arguments=arguments))
         until(lambda: "state=online" in tell(primary.port, "INFO", "replication"))
-        sentinels = [
-            stack.enter_context(_sentinel(kind, home, primary.port)) for home in homes[2:]
-        ]
+        sentinels = [stack.enter_context(_sentinel(kind, home, primary.port)) for home in homes[2:]]
         until(lambda: all(_sees(port) for port in sentinels))
         yield Watched(primary, replica, sentinels)
 

@@ -10,7 +10,7 @@ from askonce.ports import Put, SupportsAbsence, SupportsPutMany
 from askonce.units import Seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from askonce.ports import Clock, HotCache, Sink, Store
 
@@ -24,6 +24,7 @@ class ExactTier:
         self._hot = hot
         self._clock = clock
         self._sink = sink
+        self._changes = 0
         self._absent = store.surely_absent if isinstance(store, SupportsAbsence) else _perhaps_there
 
     @property
@@ -41,11 +42,13 @@ class ExactTier:
 
     async def find(self, key: bytes) -> Entry | None:
         """The stored entry; raises StoreError, EntryUnreadable."""
+        changes = self._changes
         sealed = await self._store.get(key)
         if sealed is None:
             return None
         entry = unseal(key, sealed)
-        self._warm(entry, len(sealed))
+        if changes == self._changes:  # else it may have been read before the change
+            self._warm(entry, len(sealed))
         return entry
 
     def hold(self, entry: Entry) -> None:
@@ -71,7 +74,17 @@ class ExactTier:
 
     def cool(self) -> None:
         """Drop every hot copy, because entries were taken from the store."""
+        self._changes += 1
         self._hot.clear()
+
+    def changed(self, keys: Sequence[bytes] | None) -> None:
+        """Drop the hot copies of what others changed; see `SupportsWatch`."""
+        if keys is None:
+            self.cool()
+            return
+        self._changes += 1
+        for key in keys:
+            self._hot.discard(key)
 
     def _warm(self, entry: Entry, size: int) -> None:
         # The decoded entry holds its own bytes plus as much again in objects and keys.

@@ -11,7 +11,7 @@ import hiredis
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-    Says = Callable[[list[bytes]], bytes | None | Awaitable[bytes | None]]
+    Says = Callable[[list[bytes]], bytes | Awaitable[bytes | None] | None]
 
 HELLO = b"%1\r\n$4\r\nrole\r\n$6\r\nmaster\r\n"
 
@@ -22,6 +22,7 @@ class Hostile:
     def __init__(self) -> None:
         self.says: Says = lambda _: b"_\r\n"
         self.entered = 0
+        self.hello = HELLO
         self.asked: list[list[bytes]] = []
         self.writers: list[asyncio.StreamWriter] = []
         self.port = 0
@@ -53,14 +54,15 @@ class Hostile:
         match command:
             case [b"HELLO", *_]:
                 self.entered += 1
-                return HELLO
+                return self.hello
             case [b"CLIENT", *_]:
                 return b"+OK\r\n"
             case [b"PING", nonce]:
                 return bulk(nonce)
         self.asked.append(command)
         said: Any = self.says(command)
-        return await said if asyncio.iscoroutine(said) else said
+        answer: bytes | None = await said if asyncio.iscoroutine(said) else said
+        return answer
 
 
 def bulk(value: bytes) -> bytes:

@@ -88,7 +88,9 @@ def _read(parts: SplitResult) -> Target:
     kind: Kind = "sentinel" if form == "sentinel" else "cluster" if form == "cluster" else "single"
     query = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
     if unknown := sorted(set(query) - _KNOWN):
-        raise ValueError(f"there is no option {unknown[0]!r}; known are {', '.join(sorted(_KNOWN))}")
+        raise ValueError(
+            f"there is no option {unknown[0]!r}; known are {', '.join(sorted(_KNOWN))}"
+        )
     userinfo, _, hosts = parts.netloc.rpartition("@")
     username, _, password = userinfo.partition(":")
     path = unquote(parts.path)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from askonce.errors import StoreError
 from askonce.stores.redis.keys import Names
-from askonce.stores.redis.nodes import Cluster, OneNode
+from askonce.stores.redis.nodes import MOVES, Cluster, OneNode
 from askonce.stores.redis.wire import Refused
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Calls:
             await self.nodes.ready()
         return await self.nodes.link(partition).connected()
 
-    async def ask(self, partition: int, command: bytes) -> Any:
+    async def ask(self, partition: int, command: bytes) -> object:
         """The reply to one command; raises StoreError."""
         connection = await self.connection(partition)
         try:
@@ -71,14 +71,13 @@ class Calls:
         names = [*self.names.book(partition), *keys]
         given = [number, secrets.token_bytes(8), *args]
         connection = await self.connection(partition)
-        command = script.short(names, given)
         try:
-            reply = await connection.call(command)
+            reply = await connection.call(script.short(names, given))
         except Refused as refused:
-            if refused.code == "NOSCRIPT":
-                reply = await self._whole(script, partition, names, given)
-            else:
-                reply = await self._elsewhere(refused, partition, command, script, names, given)
+            if refused.code not in {"NOSCRIPT", *MOVES}:
+                await self._elsewhere(refused, partition, b"")
+            # The node that it moved to may not know the script.
+            reply = await self.ask(partition, script.whole(names, given))
         if not isinstance(reply, list) or not reply or reply[0] != number:
             connection.fail("the server speaks garbage: another's reply")
             raise StoreError("the server speaks garbage: another's reply")
@@ -99,26 +98,9 @@ class Calls:
         self.closed = True
         await self.nodes.close()
 
-    async def _whole(
-        self, script: Script, partition: int, names: list[bytes], given: list[bytes]
-    ) -> Any:
-        command = script.whole(names, given)
-        connection = await self.connection(partition)
-        try:
-            return await connection.call(command)
-        except Refused as refused:
-            return await self._elsewhere(refused, partition, command)
-
-    async def _elsewhere(
-        self, refused: Refused, partition: int, command: bytes, *again: Any
-    ) -> Any:
+    async def _elsewhere(self, refused: Refused, partition: int, command: bytes) -> object:
         """Follow a move; else the refusal in words that help."""
         try:
             return await self.nodes.redirected(refused, partition, command)
         except Refused as last:
-            if last.code == "NOSCRIPT" and again:
-                script, names, given = again
-                return await self.nodes.redirected(refused, partition, script.whole(names, given))
             raise StoreError(_REASONS.get(last.code, str(last))) from None
-
-

@@ -7,7 +7,8 @@ import contextlib
 import logging
 import random
 import secrets
-from typing import TYPE_CHECKING, Any
+import ssl
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -16,10 +17,10 @@ from askonce.stores.redis.address import Address, Login
 from askonce.stores.redis.wire import Connection, Refused, pack
 
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import Awaitable, Callable, Sequence
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 ENTER = 1.0
 """Seconds to connect and be let in."""
@@ -73,7 +74,9 @@ async def _enter(connection: Connection, entry: Entry) -> bool:
     who = ("AUTH", login.username or "default", login.password) if login.password else ()
     hello = await connection.call(pack("HELLO", 3, *who, "SETNAME", "askonce"))
     if not isinstance(hello, dict):
-        raise StoreError("the server does not speak RESP3: Redis 6.2, Valkey 7.2 or newer is needed")
+        raise StoreError(
+            "the server does not speak RESP3: Redis 6.2, Valkey 7.2 or newer is needed"
+        )
     if entry.primary and hello.get(b"role") != b"master":
         raise StoreError("the server is a replica")
     if entry.db:
@@ -209,9 +212,7 @@ async def _lives(connection: Connection) -> bool:
     return False
 
 
-async def first_of(
-    addresses: Sequence[Address], ask: Callable[[Address], Awaitable[Any]]
-) -> Any:
+async def first_of(addresses: Sequence[Address], ask: Callable[[Address], Awaitable[T]]) -> T:
     """The first answer that any of the addresses gives; raises StoreError when none does."""
     reason = "no address"
     for address in random.sample(list(addresses), len(addresses)):

@@ -6,7 +6,7 @@ import asyncio
 import binascii
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import msgspec
 
@@ -29,6 +29,8 @@ LOOK_EVERY = 5.0
 """Seconds between two looks at an unchanged cluster."""
 LOOK_AGAIN = 0.2
 """Seconds between two looks while something is wrong."""
+MOVES = {"MOVED", "ASK"}
+"""Refusals that name the right node."""
 _WRONG_NODE = {"READONLY", "MASTERDOWN", "CLUSTERDOWN"}
 
 
@@ -45,7 +47,7 @@ class Nodes(Protocol):
         """Whether every change by others is told now."""
         ...
 
-    async def redirected(self, refused: Refused, partition: int, command: bytes) -> Any:
+    async def redirected(self, refused: Refused, partition: int, command: bytes) -> object:
         """What to do when a node refuses: ask the right one, or raise."""
         ...
 
@@ -79,7 +81,7 @@ class OneNode:
         """See `Nodes`."""
         return self._link.told
 
-    async def redirected(self, refused: Refused, partition: int, command: bytes) -> Any:  # noqa: ARG002
+    async def redirected(self, refused: Refused, partition: int, command: bytes) -> object:  # noqa: ARG002
         """See `Nodes`; a node that is no primary any more is left."""
         if refused.code in _WRONG_NODE:
             self._link.distrust(str(refused))
@@ -93,8 +95,7 @@ class OneNode:
         return self._target.addresses[0]
 
     async def _primary(self) -> Address:
-        address: Address = await first_of(self._target.addresses, self._ask_sentinel)
-        return address
+        return await first_of(self._target.addresses, self._ask_sentinel)
 
     async def _ask_sentinel(self, sentinel: Address) -> Address:
         name = pack("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._target.service)
@@ -140,13 +141,13 @@ class Cluster:
         """See `Nodes`."""
         return bool(self._owners) and all(self._to(each).told for each in set(self._owners))
 
-    async def redirected(self, refused: Refused, partition: int, command: bytes) -> Any:
+    async def redirected(self, refused: Refused, partition: int, command: bytes) -> object:
         """See `Nodes`; follows a move once and asks for the new map."""
-        if refused.code in {"MOVED", "ASK", "TRYAGAIN", *_WRONG_NODE}:
+        if refused.code in {*MOVES, "TRYAGAIN", *_WRONG_NODE}:
             self._doubt.set()
         if refused.code in _WRONG_NODE:
             self.link(partition).distrust(str(refused))
-        if refused.code not in {"MOVED", "ASK"}:
+        if refused.code not in MOVES:
             raise refused
         host, _, port = refused.said.split(" ")[2].rpartition(":")
         address = host or self._owners[partition][0], int(port)
@@ -194,7 +195,7 @@ class Cluster:
     async def _look(self) -> bool:
         seeds = dict.fromkeys((*self._owners, *self._target.addresses))
         try:
-            owners: tuple[Address, ...] = await first_of(list(seeds), self._ask_map)
+            owners = await first_of(list(seeds), self._ask_map)
         except StoreError as fault:
             log.debug("the cluster cannot be looked at: %s", fault)
             return False
@@ -223,9 +224,9 @@ def slot_of(tag: bytes) -> int:
     return binascii.crc_hqx(tag, 0) % 16384
 
 
-def _owner(ranges: Any, slot: int, asked: str) -> Address:
+def _owner(ranges: object, slot: int, asked: str) -> Address:
     try:
-        for first, last, primary, *_ in ranges:
+        for first, last, primary, *_ in cast("list[Any]", ranges):
             if first <= slot <= last:
                 return (primary[0] or b"").decode() or asked, int(primary[1])
     except (TypeError, ValueError, IndexError, AttributeError):
@@ -233,7 +234,7 @@ def _owner(ranges: Any, slot: int, asked: str) -> Address:
     raise StoreError("the cluster does not cover all slots")
 
 
-async def _ask_once(address: Address, entry: Entry, command: bytes) -> Any:
+async def _ask_once(address: Address, entry: Entry, command: bytes) -> object:
     connection, _ = await dial(address, entry, _deaf)
     try:
         async with asyncio.timeout(1.0):

@@ -123,8 +123,8 @@ for _ = 1, tonumber(ARGV[3]) do
     redis.call('HINCRBY', HELD, 'b' .. whole(bucket), size)
     for i = 1, tags do tagged(KEYS[key + 1 + i], ARGV[arg + 5 + i], name, ends) end
     if fence > 0 then
-      local holder = redis.call('GET', lease)
-      if holder and tonumber(string.match(holder, '^%d+')) == fence then redis.call('DEL', lease) end
+      local holder = string.match(redis.call('GET', lease) or '', '^%d+')
+      if tonumber(holder) == fence then redis.call('DEL', lease) end
     end
   end
   key, arg = key + 2 + tags, arg + 6 + tags

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from askonce.errors import EntryUnreadable, StoreError
 from askonce.events import Evicted
@@ -13,7 +13,7 @@ from askonce.stores.redis import scripts
 from askonce.stores.redis.address import read_url
 from askonce.stores.redis.calls import Calls
 from askonce.stores.redis.frame import MOST_TAGS, Foreign, build, open_frame, tag_digest
-from askonce.stores.redis.wire import Refused
+from askonce.stores.redis.wire import Refused, pack
 from askonce.units import Bytes
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class RedisStore:
             self._unreadable += 1
             raise
 
-    def _open(self, key: bytes, reply: Any) -> bytes | None:
+    def _open(self, key: bytes, reply: object) -> bytes | None:
         match reply:
             case [_, None] | [None, bytes()]:
                 return None
@@ -166,12 +166,12 @@ class RedisStore:
 
     async def epoch(self) -> int:
         """See `SupportsEpoch`."""
-        from askonce.stores.redis.wire import pack
-
         states = self._names.state
-        asked = [self._calls.ask(p, pack("HGET", states[p], "removals")) for p in range(len(states))]
+        asked = [
+            self._calls.ask(p, pack("HGET", states[p], "removals")) for p in range(len(states))
+        ]
         try:
-            return sum(int(found or 0) for found in await asyncio.gather(*asked))
+            return sum(int(cast("bytes", found or 0)) for found in await asyncio.gather(*asked))
         except (TypeError, ValueError):
             raise StoreError("the server speaks garbage: no epoch") from None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from askonce.errors import MissingExtra, StoreError
 
@@ -101,8 +101,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """See `asyncio.Protocol`."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See `asyncio.Protocol`."""
@@ -123,9 +122,9 @@ class Connection(asyncio.Protocol):
         if self._unread > LARGEST_REPLY:
             self.fail("the server speaks garbage: a reply without end")
 
-    def _take(self, reply: Any) -> bool:
+    def _take(self, reply: object) -> bool:
         if isinstance(reply, self._push):
-            self._pushed(reply)
+            self._pushed(cast("list[Any]", reply))
             return not self.lost.done()
         if not self._waiting:
             self.fail("the server speaks garbage: a reply to nothing")

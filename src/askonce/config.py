@@ -155,6 +155,15 @@ class TrustConfig(Section, frozen=True):
     """Tables `[trust.namespaces.NAME]`: own `mode`, `preset`, `budget`; `default` has no name."""
 
 
+class InvalidationConfig(Section, frozen=True):
+    """`[invalidation]`: taking answers back, everywhere at once."""
+
+    log: str = ""
+    """Where it is kept what was taken back; empty means beside `exact.store`."""
+    patience: Positive = 5.0
+    """Seconds without sight of that log, after which nothing is served from the cache."""
+
+
 class TenantConfig(Section, frozen=True):
     """`[tenants]`: who shares answers with whom."""
 
@@ -226,6 +235,7 @@ class Config(Section, frozen=True):
     exact: ExactConfig = ExactConfig()
     semantic: SemanticConfig = SemanticConfig()
     trust: TrustConfig = TrustConfig()
+    invalidation: InvalidationConfig = InvalidationConfig()
     tenants: TenantConfig = TenantConfig()
     controls: ControlConfig = ControlConfig()
     breaker: BreakerConfig = BreakerConfig()

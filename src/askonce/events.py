@@ -22,6 +22,7 @@ Part = Literal[
     "trust",
     "evidence",
     "audit",
+    "revocations",
 ]
 """A cache part that can fail on its own and has a breaker of its own."""
 

@@ -18,12 +18,13 @@ from askonce.cache.learning import Parts as LearningParts
 from askonce.cache.steps import Steps
 from askonce.cache.write_back import WriteBack
 from askonce.errors import CacheFault, ConfigError
+from askonce.invalidation.watch import Watch
 from askonce.judges.cascade import CascadeJudge
 from askonce.judges.llm import LlmJudge, LlmLimits
 from askonce.judges.rules import RulesJudge
 from askonce.stores.evidence import open_evidence
 from askonce.stores.hot import HotEntries
-from askonce.stores.urls import open_store
+from askonce.stores.urls import open_revocations, open_store
 from askonce.tiers.exact import ExactTier
 from askonce.tiers.semantic import SemanticTier
 from askonce.trust.bound import JudgeError
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
         Embedder,
         EvidenceLog,
         Judge,
+        RevocationLog,
         Sink,
         Store,
         Upstream,
@@ -74,12 +76,13 @@ class Parts:
     semantic_off: str
     """Why the semantic tier is off though it is configured, in plain words; else empty."""
     evidence: EvidenceLog | None = None
+    revocations: RevocationLog | None = None
 
     async def close(self) -> None:
         """Release everything."""
         for _, upstream in self.upstreams:
             await upstream.close()
-        for part in (self.embedder, self.index, self.evidence, self.store):
+        for part in (self.embedder, self.index, self.evidence, self.revocations, self.store):
             if part is not None:
                 await part.close()
 
@@ -105,7 +108,13 @@ async def open_parts(config: Config, *, clock: Clock, sink: Sink) -> Parts:
             semantic_off = str(reason)
             log.warning("the semantic tier is off: %s", reason)
     evidence = open_log(config, clock=clock, sink=sink) if index is not None else None
-    return Parts(store, embedder, index, upstreams, semantic_off, evidence)
+    revocations = open_revocations(
+        config.invalidation.log or config.exact.store,
+        clock=clock,
+        sink=sink,
+        data_dir=Path(config.server.data_dir),
+    )
+    return Parts(store, embedder, index, upstreams, semantic_off, evidence, revocations)
 
 
 def open_log(config: Config, *, clock: Clock, sink: Sink) -> EvidenceLog | None:
@@ -151,6 +160,7 @@ class Built:
     cache: Cache
     exact: ExactTier
     learning: Learning | None
+    watch: Watch | None = None
 
     async def close(self, grace: float) -> None:
         """Let what is under way end, for `grace` seconds."""
@@ -164,7 +174,10 @@ async def build_cache(
 ) -> Built:
     """Everything over open parts, inside a running event loop; secret: the server's."""
     hot: HotEntries[Entry] = HotEntries(config.exact.memory_bytes)
-    exact = ExactTier(parts.store, hot, clock=clock, sink=sink)
+    watch = _watch(config, parts, clock)
+    exact = ExactTier(
+        parts.store, hot, clock=clock, sink=sink, serves=None if watch is None else watch.serves
+    )
     semantic = _semantic_tier(config, parts, sink)
     steps = Steps(config.breaker, clock=clock, sink=sink)
     learning = None
@@ -186,9 +199,17 @@ async def build_cache(
             sink=sink,
             learning=learning,
             writer=WriteBack(exact, steps, WRITE_DEADLINE) if exact.takes_many else None,
+            stamp=int if watch is None else lambda: watch.stamp,
         )
     )
-    return Built(cache, exact, learning)
+    return Built(cache, exact, learning, watch)
+
+
+def _watch(config: Config, parts: Parts, clock: Clock) -> Watch | None:
+    if parts.revocations is None:
+        return None
+    patience = Seconds(config.invalidation.patience)
+    return Watch(parts.revocations, clock=clock, patience=patience)
 
 
 def _semantic_tier(config: Config, parts: Parts, sink: Sink) -> SemanticTier | None:

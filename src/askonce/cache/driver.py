@@ -21,7 +21,8 @@ log = logging.getLogger(__name__)
 LEAST_GRACE = 1.0
 """Seconds to write what was answered, even when flights took all of the grace."""
 
-FlightKey = tuple[bytes, "Plan"]
+FlightKey = tuple[bytes, "Plan", int]
+"""With the newest revocation: whoever asks after it joins no call from before."""
 
 
 class Cache:
@@ -31,6 +32,7 @@ class Cache:
         """Build over tiers, steps and limits; starts nothing."""
         self._parts = parts
         self._flights: dict[FlightKey, Flight] = {}
+        self._boarding: dict[Flight, FlightKey] = {}
         self._leads: dict[Flight, asyncio.Task[None]] = {}
 
     def peek(self, key: bytes, plan: Plan) -> Hit | None:
@@ -64,7 +66,7 @@ class Cache:
         """Read no more; an answer that nobody reads and nobody may store is not computed."""
         flight.leave(seat)
         if not (flight.readers or flight.done or ask.plan.store):
-            self._land(ask, flight)
+            self._land(flight)
             self._leads[flight].cancel()
 
     async def settled(self) -> None:
@@ -94,7 +96,7 @@ class Cache:
         picky: join none that was asked for the other delivery; one's own surely brings a reply.
         """
         shares = ask.plan.share
-        key = ask.key, ask.plan
+        key = ask.key, ask.plan, self._parts.stamp()
         flight = self._flights.get(key) if shares else None
         fits = flight is not None and (not picky or flight.stream == ask.call.stream)
         if flight is not None and fits and flight.joinable:
@@ -102,9 +104,10 @@ class Cache:
         flight = Flight(self._parts.limits.max_entry_bytes, stream=ask.call.stream)
         if shares:
             self._flights[key] = flight
+            self._boarding[flight] = key
         task = asyncio.get_running_loop().create_task(self._lead(ask, flight))
         self._leads[flight] = task
-        task.add_done_callback(lambda _: self._ended(ask, flight))
+        task.add_done_callback(lambda _: self._ended(flight))
         return flight, True
 
     async def _lead(self, ask: Ask, flight: Flight) -> None:
@@ -112,9 +115,9 @@ class Cache:
         await self._take_off(leader, flight)
         await leader.write_back()
 
-    def _ended(self, ask: Ask, flight: Flight) -> None:
+    def _ended(self, flight: Flight) -> None:
         """However the leader ended, even before its first step, nobody waits for it any more."""
-        self._land(ask, flight)
+        self._land(flight)
         del self._leads[flight]
         if not flight.done:
             flight.finish(UpstreamBroken("the call was given up"))
@@ -130,9 +133,10 @@ class Cache:
             log.error("a flight failed: %s\n%s", *told)  # noqa: TRY400 - quotes no prompt
             flight.finish(UpstreamBroken("the gateway failed to relay the answer"))
 
-    def _land(self, ask: Ask, flight: Flight) -> None:
-        if self._flights.get((ask.key, ask.plan)) is flight:
-            del self._flights[ask.key, ask.plan]
+    def _land(self, flight: Flight) -> None:
+        key = self._boarding.pop(flight, None)
+        if key is not None and self._flights.get(key) is flight:
+            del self._flights[key]
 
     async def _reply(
         self, ask: Ask, flight: Flight, seat: Seat, *, leads: bool, patient: bool

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, assert_never
 
@@ -15,8 +15,9 @@ from askonce.cache.pieces import Cutter, Uncut
 from askonce.cache.steps import Skipped, Steps
 from askonce.cache.write_back import WriteBack
 from askonce.canonical.answer import facts, read_with_facts
-from askonce.canonical.entry import Entry
+from askonce.canonical.entry import Entry, Origin
 from askonce.canonical.key import partition_key
+from askonce.canonical.request import prompt_digest, system_prompt
 from askonce.errors import AnswerUnusable, EntryUnreadable, UpstreamError
 from askonce.events import AdmissionRefused
 from askonce.flow import AskEngine, GiveUp, Hit, LookExact, LookSemantic, begin, fresh_hit
@@ -27,7 +28,7 @@ from askonce.tiers.semantic import SemanticTier
 from askonce.units import Seconds, UnixTime
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator
 
     from askonce.cache.ask import Ask
     from askonce.cache.flight import Flight
@@ -50,6 +51,8 @@ class Parts(msgspec.Struct, frozen=True):
     """Without it the floor and the guards decide about answers by meaning."""
     writer: WriteBack | None = None
     """Where the store takes many entries at once."""
+    stamp: Callable[[], int] = int
+    """The newest revocation that is known, for entries and flights to come."""
 
     def peek(self, key: bytes, plan: Plan) -> Hit | None:
         """The hot exact hit; no I/O."""
@@ -74,6 +77,7 @@ class Leader:
         """There would be such a hit, were it not for shadow mode."""
         self._indexable = ask.plan.semantic_ttl > 0
         self._asked_at = Seconds(0)
+        self._stamp = 0
         self._lost: list[bytes] = []
         self._kept: Entry | None = None
 
@@ -213,6 +217,7 @@ class Leader:
 
     async def _ask_engine(self, state: AskEngine) -> None:
         self._asked_at = self._parts.clock.monotonic()
+        self._stamp = self._parts.stamp()
         response = await self._ask.send()
         try:
             kind, stream = _delivery(response), self._ask.call.stream
@@ -326,6 +331,13 @@ class Leader:
             upstream=ask.scope.upstream,
             question=question.text if semantic and question is not None else "",
             engine_time=Seconds(self._parts.clock.monotonic() - self._asked_at),
+            origin=Origin(
+                revision=ask.scope.revision,
+                namespace=ask.scope.namespace,
+                tenant=ask.scope.tenant.hex(),
+                prompt=prompt_digest(system_prompt(ask.call)),
+            ),
+            stamp=self._stamp,
         )
 
     def _refused(self, reason: str) -> None:

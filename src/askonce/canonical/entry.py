@@ -17,6 +17,17 @@ _DIGEST: Final = 16
 _OPENING: Final = len(_MAGIC) + _DIGEST
 
 
+class Origin(msgspec.Struct, frozen=True, gc=False):
+    """Where an answer comes from, beside its model and upstream."""
+
+    revision: str = ""
+    namespace: str = ""
+    tenant: str = ""
+    """The caller's partition in hexadecimal digits."""
+    prompt: str = ""
+    """Digest of the system prompt, as `prompt_digest` gives it; empty without one."""
+
+
 class Entry(msgspec.Struct, frozen=True, gc=False):
     """One cached answer."""
 
@@ -34,6 +45,9 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     """The last user text when semantic_until is not 0, else empty."""
     engine_time: Seconds
     """How long the engine took."""
+    origin: Origin = Origin()
+    stamp: int = 0
+    """The newest revocation that was known when the engine was asked."""
 
 
 _encode = msgspec.msgpack.Encoder().encode

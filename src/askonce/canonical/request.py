@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 import unicodedata
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from askonce.canonical.marks import piled_up
 from askonce.canonical.value import Json
 from askonce.errors import RequestError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 WITHOUT_EFFECT: Final = {
     "stream": "how the answer is delivered",
@@ -212,6 +216,32 @@ def question_of(call: Call, *, max_temperature: float) -> Question | str:
         return Question(text, _encode(frame))
     except RecursionError:
         return "nested_too_deep"
+
+
+def system_prompt(call: Call) -> tuple[str, ...]:
+    """All texts of system and developer messages, in order."""
+    told = [m for m in call.fields["messages"] if m["role"] in {"system", "developer"}]
+    return tuple(text for message in told for text in _texts(message.get("content")))
+
+
+def _texts(content: Json) -> list[str]:
+    if type(content) is str:
+        return [content]
+    parts = content if type(content) is list else []
+    texts = [part.get("text") for part in parts if type(part) is dict]
+    return [text for text in texts if type(text) is str]
+
+
+def prompt_digest(texts: Sequence[str]) -> str:
+    """SHA-256 in hexadecimal digits over a system prompt's texts; empty for none.
+
+    White space at the ends of a text does not count: a file's last line end is none of the prompt.
+    """
+    if not texts:
+        return ""
+    normal = [unicodedata.normalize("NFC", text.strip()).encode() for text in texts]
+    told = b"".join(len(text).to_bytes(8, "big") + text for text in normal)
+    return hashlib.sha256(b"askonce prompt" + told).hexdigest()
 
 
 def _wants_variety(fields: dict[str, Json], max_temperature: float) -> bool:

@@ -110,7 +110,17 @@ class Service:
         with contextlib.suppress(CacheFault, TimeoutError):
             async with asyncio.timeout(PATIENCE):
                 await parts.store.stats()  # opens what opens late, before the first deadline
+        await self._look_back()
         await self._remember()
+
+    async def _look_back(self) -> None:
+        """Learn what was taken back: nothing is served before that is known."""
+        watch = self._built.watch if self._built is not None else None
+        if watch is not None:
+            with contextlib.suppress(CacheFault, TimeoutError):
+                async with asyncio.timeout(PATIENCE):
+                    await watch.refresh()
+            self._tasks.append(asyncio.create_task(watch.follow()))
 
     async def _remember(self) -> None:
         """Take the evidence of earlier days, as far as that is quick; the rest follows."""

@@ -11,7 +11,7 @@ from askonce.errors import ConfigError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from askonce.ports import Clock, Sink, Store
+    from askonce.ports import Clock, RevocationLog, Sink, Store
 
 ENTRY_POINTS = "askonce.stores"
 """The entry point group: a name is a URL scheme, its object an `OpensStore`."""
@@ -28,6 +28,13 @@ BUILT_IN = {
         "askonce.stores.redis.store:open_redis",
     ),
 }
+
+
+REVOCATIONS = {
+    "memory": "askonce.stores.revocations:open_memory_revocations",
+    "sqlite": "askonce.stores.revocations:open_sqlite_revocations",
+}
+"""Logs of what was taken back, by the scheme of the store that they stand beside."""
 
 
 class OpensStore(Protocol):
@@ -47,6 +54,26 @@ def open_store(url: str, *, clock: Clock, sink: Sink, max_bytes: int, data_dir: 
     """
     opens = _opener(url.partition(":")[0])
     return opens(url, clock=clock, sink=sink, max_bytes=max_bytes, data_dir=data_dir)
+
+
+class OpensRevocations(Protocol):
+    """What stands behind a scheme for the log of what was taken back."""
+
+    def __call__(self, url: str, *, clock: Clock, sink: Sink, data_dir: Path) -> RevocationLog:
+        """Open the log; raises ConfigError when the URL cannot be used."""
+        ...
+
+
+def open_revocations(url: str, *, clock: Clock, sink: Sink, data_dir: Path) -> RevocationLog:
+    """Open the log of what was taken back from the store at this URL, inside a running loop.
+
+    A store of a third party has its log in data_dir, which is then to be shared by all replicas.
+    """
+    scheme = url.partition(":")[0]
+    opens = cast(
+        "OpensRevocations", pkgutil.resolve_name(REVOCATIONS.get(scheme, REVOCATIONS["sqlite"]))
+    )
+    return opens(url, clock=clock, sink=sink, data_dir=data_dir)
 
 
 def _opener(scheme: str) -> OpensStore:

@@ -1,7 +1,15 @@
 """Public conformance suites, fakes and a fake clock."""
 
 from askonce.testing.clock import FakeClock
+from askonce.testing.revocations import check_revocations
 from askonce.testing.sink import RecordingSink
 from askonce.testing.stores import check_store, check_store_epoch, check_store_tags
 
-__all__ = ["FakeClock", "RecordingSink", "check_store", "check_store_epoch", "check_store_tags"]
+__all__ = [
+    "FakeClock",
+    "RecordingSink",
+    "check_revocations",
+    "check_store",
+    "check_store_epoch",
+    "check_store_tags",
+]

@@ -10,7 +10,7 @@ from askonce.ports import Put, SupportsAbsence, SupportsPutMany
 from askonce.units import Seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from askonce.ports import Clock, HotCache, Sink, Store
 
@@ -18,12 +18,24 @@ if TYPE_CHECKING:
 class ExactTier:
     """Entries by exact key: a hot copy in the process, the store behind it."""
 
-    def __init__(self, store: Store, hot: HotCache[Entry], *, clock: Clock, sink: Sink) -> None:
-        """Build over a store and a hot cache that nobody else writes to."""
+    def __init__(
+        self,
+        store: Store,
+        hot: HotCache[Entry],
+        *,
+        clock: Clock,
+        sink: Sink,
+        serves: Callable[[Entry], bool] | None = None,
+    ) -> None:
+        """Build over a store and a hot cache that nobody else writes to.
+
+        serves: whether nobody has taken an entry back; what was is as good as not there.
+        """
         self._store = store
         self._hot = hot
         self._clock = clock
         self._sink = sink
+        self._serves = serves or _always
         self._changes = 0
         self._absent = store.surely_absent if isinstance(store, SupportsAbsence) else _perhaps_there
 
@@ -38,7 +50,8 @@ class ExactTier:
 
     def peek(self, key: bytes) -> Entry | None:
         """The hot copy, if there is one; no I/O."""
-        return self._hot.get(key, self._clock.now())
+        entry = self._hot.get(key, self._clock.now())
+        return entry if entry is None or self._serves(entry) else None
 
     async def find(self, key: bytes) -> Entry | None:
         """The stored entry; raises StoreError, EntryUnreadable."""
@@ -47,6 +60,8 @@ class ExactTier:
         if sealed is None:
             return None
         entry = unseal(key, sealed)
+        if not self._serves(entry):
+            return None
         if changes == self._changes:  # else it may have been read before the change
             self._warm(entry, len(sealed))
         return entry
@@ -95,6 +110,10 @@ class ExactTier:
 
 _SEAL = 256
 """Bytes of a sealed entry besides answer and question, about."""
+
+
+def _always(_entry: Entry) -> bool:
+    return True
 
 
 def _perhaps_there(_key: bytes) -> bool:

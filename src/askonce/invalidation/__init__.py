@@ -1,0 +1,1 @@
+"""Taking answers back, everywhere at once."""

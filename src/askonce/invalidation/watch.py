@@ -1,0 +1,75 @@
+"""What this replica knows of the revocation log, and whether it may serve an entry by it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from askonce.errors import CacheFault
+from askonce.policy.revocation import Revocations
+from askonce.units import Seconds
+
+if TYPE_CHECKING:
+    from askonce.canonical.entry import Entry
+    from askonce.ports import Clock, Revocation, RevocationLog
+
+log = logging.getLogger(__name__)
+
+INTERVAL = Seconds(0.5)
+"""Between two looks at the log: how long another replica may serve what was taken back."""
+PAGE = 1000
+"""Rules read at once."""
+
+
+class Watch:
+    """Follows the log. One that could not be read for `patience` seconds is no leave to serve."""
+
+    def __init__(self, log: RevocationLog, *, clock: Clock, patience: Seconds) -> None:
+        """Serve nothing before the first `refresh`."""
+        self._log = log
+        self._clock = clock
+        self._patience = patience
+        self._rules = Revocations()
+        self._read_at = Seconds(float("-inf"))
+
+    @property
+    def stamp(self) -> int:
+        """The newest rule that is known here, for entries to come."""
+        return self._rules.last
+
+    @property
+    def blind(self) -> bool:
+        """Whether rules may have been made that are not known here."""
+        return self._clock.monotonic() - self._read_at > self._patience
+
+    def serves(self, entry: Entry) -> bool:
+        """Whether nobody has taken the entry back."""
+        return not self._rules.takes_back(entry) and not self.blind
+
+    async def refresh(self) -> None:
+        """Take what is new in the log; raises StoreError."""
+        began = self._clock.monotonic()
+        while True:
+            page = await self._log.read(self._rules.last, PAGE)
+            last = page.rules[-1].seq if page.rules else page.last
+            self._rules.take(page.rules, birth=page.birth, last=last)
+            if len(page.rules) < PAGE:
+                break
+        self._read_at = began
+
+    async def revoke(self, rule: Revocation) -> int:
+        """Add a rule and obey it at once; returns its number; raises StoreError."""
+        seq = await self._log.append(rule)
+        await self.refresh()
+        return seq
+
+    async def follow(self) -> None:
+        """Take what is new again and again; runs until cancelled."""
+        while True:
+            await asyncio.sleep(INTERVAL)
+            try:
+                async with asyncio.timeout(self._patience):
+                    await self.refresh()
+            except (CacheFault, TimeoutError) as fault:
+                log.debug("the revocation log cannot be read: %s", fault)

@@ -111,8 +111,8 @@ class SupportsWatch(Protocol):
     def watch(self, changed: Callable[[Sequence[bytes] | None], None]) -> None:
         """From now on tell keys that were put or taken away; None when any may have been.
 
-        Of own calls it tells those that take away, before they return. While it cannot know what
-        others do it says None at least once a second. One watcher; synchronous.
+        Own calls are told as well, those that take away before they return. While it cannot know
+        what others do it says None at least once a second. One watcher; synchronous.
         """
         ...
 

@@ -39,7 +39,7 @@ class Entry(msgspec.Struct, frozen=True):
     tls: ssl.SSLContext | None = None
     db: int = 0
     follow: tuple[str, ...] = ()
-    """Prefixes of keys of whose changes by others the server is to tell."""
+    """Prefixes of keys of whose changes the server is to tell."""
     primary: bool = False
     """Refuse a replica."""
 
@@ -85,7 +85,7 @@ async def _enter(connection: Connection, entry: Entry) -> bool:
         return False
     prefixes = [part for prefix in entry.follow for part in ("PREFIX", prefix)]
     try:
-        await connection.call(pack("CLIENT", "TRACKING", "ON", "BCAST", "NOLOOP", *prefixes))
+        await connection.call(pack("CLIENT", "TRACKING", "ON", "BCAST", *prefixes))
     except Refused as refused:
         log.warning("hot copies live a second at most: no client tracking: %s", refused.said)
         return False
@@ -204,6 +204,7 @@ async def _lives(connection: Connection) -> bool:
         echo = connection.call(pack("PING", nonce))
         await asyncio.wait([echo], timeout=PATIENCE)
         if not echo.done():
+            echo.cancel()
             connection.fail("the server is silent")
         elif echo.exception() is None and echo.result() != nonce:
             connection.fail("the server speaks garbage: another's reply")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from askonce.cache.ask import Limits
 from askonce.cache.driver import Cache
+from askonce.cache.fleet import Fleet
 from askonce.cache.leader import Parts as CacheParts
 from askonce.cache.learning import Effort, Learning
 from askonce.cache.learning import Parts as LearningParts
@@ -22,6 +23,7 @@ from askonce.invalidation.watch import Watch
 from askonce.judges.cascade import CascadeJudge
 from askonce.judges.llm import LlmJudge, LlmLimits
 from askonce.judges.rules import RulesJudge
+from askonce.ports import SupportsFlights
 from askonce.stores.evidence import open_evidence
 from askonce.stores.hot import HotEntries
 from askonce.stores.urls import open_revocations, open_store
@@ -199,10 +201,17 @@ async def build_cache(
             sink=sink,
             learning=learning,
             writer=WriteBack(exact, steps, WRITE_DEADLINE) if exact.takes_many else None,
+            fleet=_fleet(config, parts.store, steps),
             stamp=int if watch is None else lambda: watch.stamp,
         )
     )
     return Built(cache, exact, learning, watch)
+
+
+def _fleet(config: Config, store: Store, steps: Steps) -> Fleet | None:
+    if not isinstance(store, SupportsFlights):
+        return None
+    return Fleet(store, steps, Seconds(config.exact.deadline))
 
 
 def _watch(config: Config, parts: Parts, clock: Clock) -> Watch | None:

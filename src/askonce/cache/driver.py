@@ -101,7 +101,8 @@ class Cache:
         fits = flight is not None and (not picky or flight.stream == ask.call.stream)
         if flight is not None and fits and flight.joinable:
             return flight, False
-        flight = Flight(self._parts.limits.max_entry_bytes, stream=ask.call.stream)
+        alone = picky or not shares
+        flight = Flight(self._parts.limits.max_entry_bytes, stream=ask.call.stream, alone=alone)
         if shares:
             self._flights[key] = flight
             self._boarding[flight] = key
@@ -152,7 +153,7 @@ class Cache:
             return outcome
         if outcome.status >= 400 or flight.stream == ask.call.stream:
             retry = not leads and patient and _may_pass(outcome.status)
-            return None if retry else Live(seat, outcome, collapsed=not leads)
+            return None if retry else Live(seat, outcome, collapsed=not leads or flight.away)
         answer = await flight.landed()
         return None if answer is None else Collapsed(answer, outcome)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, assert_never
 import msgspec
 
 from askonce.cache.ask import Limits
+from askonce.cache.fleet import Fleet, Journey
 from askonce.cache.flight import Head
 from askonce.cache.learning import Case, Learning, id_of
 from askonce.cache.pieces import Cutter, Uncut
@@ -51,6 +52,8 @@ class Parts(msgspec.Struct, frozen=True):
     """Without it the floor and the guards decide about answers by meaning."""
     writer: WriteBack | None = None
     """Where the store takes many entries at once."""
+    fleet: Fleet | None = None
+    """Where replicas share engine calls."""
     stamp: Callable[[], int] = int
     """The newest revocation that is known, for entries and flights to come."""
 
@@ -78,6 +81,7 @@ class Leader:
         self._indexable = ask.plan.semantic_ttl > 0
         self._asked_at = Seconds(0)
         self._stamp = 0
+        self._journey: Journey | None = None
         self._lost: list[bytes] = []
         self._kept: Entry | None = None
 
@@ -101,6 +105,8 @@ class Leader:
 
     async def write_back(self) -> None:
         """Store what was admitted, forget questions without an answer, learn; raises nothing."""
+        if self._journey is not None:
+            self._journey.end(kept=self._kept is not None)
         if self._lost:
             await self._forget_lost()
         if self._kept is not None:
@@ -110,7 +116,7 @@ class Leader:
     async def _store(self, entry: Entry) -> None:
         parts = self._parts
         deadline = parts.limits.write_deadline
-        if parts.writer is None:
+        if parts.writer is None and not self._flight.away:
             await parts.steps.attempt("store_write", deadline, lambda: parts.exact.keep(entry))
         semantic = parts.semantic
         if semantic is not None and entry.semantic_until:
@@ -218,9 +224,12 @@ class Leader:
     async def _ask_engine(self, state: AskEngine) -> None:
         self._asked_at = self._parts.clock.monotonic()
         self._stamp = self._parts.stamp()
-        response = await self._ask.send()
+        response = await self._send()
+        if isinstance(response, Hit):
+            self._flight.resolve(response, done=True)
+            return
         try:
-            kind, stream = _delivery(response), self._ask.call.stream
+            kind, stream = _delivery(response), self._flight.stream
             if kind == "stream" and stream:
                 cutter = Cutter(self._parts.limits.max_entry_bytes)
                 await self._relay(response.chunks(), _head(response, state), cutter)
@@ -231,6 +240,22 @@ class Leader:
                 await self._relay(response.chunks(), _head(response, state), uncut)
         finally:
             await response.close()
+
+    async def _send(self) -> UpstreamResponse | Hit:
+        """The engine's answer, to us or to another replica, or an entry that just came."""
+        fleet, ask = self._parts.fleet, self._ask
+        if fleet is None or self._flight.alone:
+            return await ask.send()
+        self._journey = journey = fleet.journey(ask, self._flight, self._stamp)
+        entry = await journey.begin()
+        if entry is None:
+            return journey
+        hit = fresh_hit(entry, "exact", ask.plan, self._parts.clock.now())
+        if hit is None or not self._parts.exact.serves(entry):
+            await journey.ask_engine()
+            return journey
+        self._parts.exact.hold(entry)
+        return hit
 
     async def _relay_whole(self, response: UpstreamResponse, state: AskEngine) -> None:
         """Hand an answer on in one piece, or as it comes when it is too long to be kept."""
@@ -313,7 +338,7 @@ class Leader:
         entry = self._entry(answer, answered)
         self._parts.exact.hold(entry)
         writer = self._parts.writer
-        if writer is None or writer.take(entry):
+        if writer is None or self._flight.away or writer.take(entry):
             self._kept = entry
 
     def _entry(self, answer: Answer, answered: Facts) -> Entry:

@@ -66,6 +66,10 @@ class ExactTier:
             self._warm(entry, len(sealed))
         return entry
 
+    def serves(self, entry: Entry) -> bool:
+        """Whether nobody has taken the entry back."""
+        return self._serves(entry)
+
     def hold(self, entry: Entry) -> None:
         """Make the entry hot at once."""
         # Sealed, an entry is about as long as its answer and its question.

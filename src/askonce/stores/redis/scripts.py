@@ -9,7 +9,7 @@ Keys of a partition p, all in one hash slot; NS is the namespace:
     NS:h{p}          hash of what is held: `n` and `b` + bucket = entries and bytes that end there
     NS:t{p}:TAG      sorted set of the keys with a tag, by their ends
     NS:d{p}:TAG      such a set while its entries are being deleted
-    NS:l{p}:FLIGHT   who leads a flight: fence, `|` and f (flying), l (landed) or c (closed)
+    NS:l{p}:FLIGHT   who leads a flight: fence, `|` and o (open) or c (closed to new followers)
     NS:f{p}:FLIGHT:w, NS:f{p}:FLIGHT:x:FENCE   a follower's wish, and what the leader relays
 
 A server that evicts may take any of them: without generation or state all entries are gone,
@@ -122,10 +122,6 @@ for _ = 1, tonumber(ARGV[3]) do
     redis.call('HINCRBY', HELD, 'n' .. whole(bucket), 1)
     redis.call('HINCRBY', HELD, 'b' .. whole(bucket), size)
     for i = 1, tags do tagged(KEYS[key + 1 + i], ARGV[arg + 5 + i], name, ends) end
-    if fence > 0 then
-      local holder = string.match(redis.call('GET', lease) or '', '^%d+')
-      if tonumber(holder) == fence then redis.call('DEL', lease) end
-    end
   end
   key, arg = key + 2 + tags, arg + 6 + tags
 end
@@ -206,6 +202,73 @@ local entries, bytes = held()
 return {ARGV[1], entries, bytes}
 """
 
+_LEASE = """
+local function holder(lease)
+  local fence, state = string.match(redis.call('GET', lease) or '', '^(%d+)|(%a)$')
+  return tonumber(fence), state
+end
+"""
+
+_BOARD = (
+    _LEASE
+    + """
+local entry, lease, wish = KEYS[4], KEYS[5], KEYS[6]
+local look, life = ARGV[3] == '1', ARGV[4]
+local gen = generation()
+local value = look and redis.call('GET', entry)
+if value and string.sub(value, 1, 8) == gen then return {ARGV[1], 'entry', gen, value} end
+local fence, state = holder(lease)
+if not fence then
+  fence = grow('fence')
+  redis.call('SET', lease, whole(fence) .. '|o', 'PX', life)
+  return {ARGV[1], 'lead', whole(fence)}
+end
+if state ~= 'o' then return {ARGV[1], 'alone'} end
+redis.call('SET', wish, whole(fence), 'PX', 10000)
+return {ARGV[1], 'follow', whole(fence)}
+"""
+)
+
+_BEAT = (
+    _LEASE
+    + """
+local lease, wish, fence = KEYS[4], KEYS[5], tonumber(ARGV[3])
+local leads = holder(lease)
+if leads and leads ~= fence then return {ARGV[1], 0, 0} end
+local wished = redis.call('GET', wish) == whole(fence)
+if ARGV[5] ~= '0' then
+  redis.call('SET', lease, whole(fence) .. '|' .. ARGV[4], 'PX', ARGV[5])
+elseif not wished or ARGV[6] == '1' then
+  redis.call('DEL', lease)
+end
+return {ARGV[1], 1, wished and 1 or 0}
+"""
+)
+
+_RELAY = """
+local stream, number, kept = KEYS[4], tonumber(ARGV[3]), ARGV[4]
+local last = redis.call('XREVRANGE', stream, '+', '-', 'COUNT', 1)
+if #last == 0 or tonumber(string.match(last[1][1], '^%d+')) < number then
+  redis.call('XADD', stream, whole(number) .. '-0', 'b', ARGV[5])
+end
+if kept ~= '0' then redis.call('XTRIM', stream, 'MINID', kept) end
+redis.call('PEXPIRE', stream, 10000)
+return {ARGV[1], 1}
+"""
+
+_FOLLOW = (
+    _LEASE
+    + """
+local lease, stream, fence = KEYS[4], KEYS[5], tonumber(ARGV[3])
+local found = redis.call('XRANGE', stream, '(' .. ARGV[4] .. '-0', '+', 'COUNT', 16)
+local batches = {}
+for i, one in ipairs(found) do
+  batches[i] = {string.match(one[1], '^%d+'), one[2][2]}
+end
+return {ARGV[1], holder(lease) == fence and 1 or 0, batches}
+"""
+)
+
 
 class Script(msgspec.Struct, frozen=True):
     """A script and its name in the server."""
@@ -233,3 +296,7 @@ DELETE = script(_DELETE)
 DELETE_TAG = script(_DELETE_TAG)
 CLEAR = script(_CLEAR)
 STATS = script(_STATS)
+BOARD = script(_BOARD)
+BEAT = script(_BEAT)
+RELAY = script(_RELAY)
+FOLLOW = script(_FOLLOW)

@@ -12,6 +12,7 @@ from askonce.ports import Put, StoreStats
 from askonce.stores.redis import scripts
 from askonce.stores.redis.address import read_url
 from askonce.stores.redis.calls import Calls
+from askonce.stores.redis.flights import Flights
 from askonce.stores.redis.frame import MOST_TAGS, Foreign, build, open_frame, tag_digest
 from askonce.stores.redis.wire import Refused, pack
 from askonce.units import Bytes
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from askonce.ports import Clock, Sink
+    from askonce.ports import Clock, Followed, Lead, Sink
     from askonce.stores.redis.address import Target
     from askonce.units import Seconds
 
@@ -49,6 +50,7 @@ class RedisStore:
         self._clock = clock
         self._sink = sink
         self._calls = Calls(target, told=self._told, moved=self._moved)
+        self._flights = Flights(self._calls, clock)
         self._names = self._calls.names
         self._gets = [
             b"*3\r\n$4\r\nMGET\r\n$%d\r\n%s\r\n" % (len(name), name)
@@ -103,11 +105,11 @@ class RedisStore:
         groups: dict[int, list[Put]] = {}
         for each in puts:
             groups.setdefault(self._names.partition(each.key), []).append(each)
-        runs = [self._put(partition, group) for partition, group in groups.items()]
-        if len(runs) == 1:
-            await runs[0]
-        else:
-            await asyncio.gather(*runs)
+        try:
+            await asyncio.gather(*(self._put(*group) for group in groups.items()))
+        finally:
+            for each in puts:
+                self._flights.put(each.key)
 
     async def _put(self, partition: int, puts: Sequence[Put]) -> None:
         now, keys, args = self._clock.now(), [], [b"%d" % len(puts)]
@@ -117,7 +119,7 @@ class RedisStore:
                 raise StoreError(f"an entry has at most {MOST_TAGS} tags")
             life = min(each.ttl, LONGEST)
             frame = build(each.key, each.value, now + life, tags)
-            flight, fence = self._fence(each.key)
+            flight, fence = self._flights.fence(each.key)
             keys += [
                 self._names.entries[partition] + each.key,
                 self._names.lease(partition, flight),
@@ -127,8 +129,21 @@ class RedisStore:
             args += [each.key, *(b"%d" % number for number in numbers), frame, *tags]
         await self._calls.run(scripts.PUT, partition, keys, args)
 
-    def _fence(self, key: bytes) -> tuple[bytes, int]:  # noqa: ARG002
-        return b"", 0
+    async def board(
+        self, key: bytes, flight: bytes, *, look: bool
+    ) -> bytes | Lead | Followed | None:
+        """See `SupportsFlights`; an entry that cannot be read is as good as none."""
+        berth = await self._flights.board(key, flight, look=look)
+        if not isinstance(berth, tuple):
+            return berth
+        try:
+            value = self._open(key, [*berth])
+        except EntryUnreadable:
+            value = None
+        if value is None:
+            berth = await self._flights.board(key, flight, look=False)
+            return None if isinstance(berth, tuple) else berth
+        return value
 
     async def delete(self, key: bytes) -> bool:
         """See `Store`."""
@@ -185,6 +200,7 @@ class RedisStore:
         """See `Store`."""
         if self._cooling is not None:
             self._cooling.cancel()
+        await self._flights.close()
         await self._calls.close()
 
     def watch(self, changed: Changed) -> None:
@@ -211,6 +227,8 @@ class RedisStore:
                 keys.append(rest)
             elif kind == "g":
                 self._tell(None)
+            else:
+                self._flights.told(rest)
         if keys:
             self._tell(keys)
 

@@ -65,7 +65,8 @@ def spawn(
 ) -> subprocess.Popen[bytes]:
     """A child bound to a core, and before its neighbours where that is allowed."""
     paths = [str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), **(environ or {})}
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("ASKONCE_")}
+    env = {**ours, "PYTHONPATH": os.pathsep.join(filter(None, paths)), **(environ or {})}
     return subprocess.Popen(argv, env=env, preexec_fn=partial(settle, core), **pipes)  # type: ignore[call-overload,no-any-return]  # noqa: PLW1509 - one thread here
 
 

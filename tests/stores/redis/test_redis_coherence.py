@@ -46,6 +46,10 @@ class Replica:
         found = self.tier.peek(key)
         return None if found is None else found.model
 
+    def watching(self) -> bool:
+        """Whether others' changes are told."""
+        return bool(self.store.statistics()["watching"])
+
     async def warm(self, key: bytes = KEY) -> None:
         """Make it hot."""
         for _ in range(100):
@@ -63,7 +67,7 @@ async def replicas(url: str, count: int = 2) -> AsyncIterator[list[Replica]]:
     try:
         for each in found:
             await each.store.stats()
-            await until(lambda each=each: bool(each.store.statistics()["watching"]))
+            await until(each.watching)
         yield found
     finally:
         for each in found:
@@ -111,7 +115,11 @@ async def test_changes_by_others_reach_hot_copies(url: str) -> None:
 async def test_who_takes_away_serves_it_no_more(url: str) -> None:
     """When an invalidating call returns, its own replica has no hot copy."""
     async with replicas(url) as (one, _):
-        for change in (lambda: one.store.delete(KEY), lambda: one.store.delete_tag("t")):
+        changes: list[Callable[[], Awaitable[object]]] = [
+            lambda: one.store.delete(KEY),
+            lambda: one.store.delete_tag("t"),
+        ]
+        for change in changes:
             await one.tier.keep(entry(KEY, "old", tags=("t",)))
             await one.warm()
             await change()
@@ -174,7 +182,7 @@ async def test_without_a_link_copies_age_within_the_bound(how: str, tmp_path: Pa
                 tell(server.port, "CLIENT", "KILL", "TYPE", "normal")
             assert await until(lambda: other.text() is None, BOUND) < BOUND
             if how != "cut":
-                await until(lambda: not other.store.statistics()["watching"], 2)
+                await until(lambda: not other.watching(), 2)
                 other.tier.hold(entry(KEY, "own"))
                 assert other.text() == "own"
                 assert await until(lambda: other.text() is None, BOUND) < BOUND
@@ -182,9 +190,9 @@ async def test_without_a_link_copies_age_within_the_bound(how: str, tmp_path: Pa
                 server.server.start()
             elif how == "frozen":
                 server.server.signal(signal.SIGCONT)
-            back = await until(lambda: bool(other.store.statistics()["watching"]), 5)
+            back = await until(other.watching, 5)
             assert back < 5
-            await until(lambda: bool(one.store.statistics()["watching"]), 5)
+            await until(one.watching, 5)
             await one.tier.keep(entry(KEY, "again"))
             await other.warm()
             assert other.text() == "again"

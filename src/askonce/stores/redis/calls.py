@@ -48,9 +48,7 @@ class Calls:
         """An open connection to the partition's node; raises StoreError."""
         if self.closed:
             raise StoreError("the store is closed")
-        if isinstance(self.nodes, Cluster):
-            await self.nodes.ready()
-        return await self.nodes.link(partition).connected()
+        return self.nodes.ready(partition) or await self.nodes.connection(partition)
 
     async def ask(self, partition: int, command: bytes) -> object:
         """The reply to one command; raises StoreError."""

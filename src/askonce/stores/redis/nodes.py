@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from askonce.stores.redis.address import Address, Target
+    from askonce.stores.redis.wire import Connection
 
     Pushed = Callable[[list[Any]], None]
 
@@ -39,8 +40,12 @@ class Nodes(Protocol):
 
     partitions: int
 
-    def link(self, partition: int) -> Link:
-        """The link that serves a partition; raises StoreError when no node is known."""
+    def ready(self, partition: int) -> Connection | None:
+        """The partition's connection, if it stands already."""
+        ...
+
+    async def connection(self, partition: int) -> Connection:
+        """The partition's connection; waits while it is being made; raises StoreError."""
         ...
 
     def watching(self) -> bool:
@@ -73,9 +78,13 @@ class OneNode:
         resolve = self._primary if sentinel else self._fixed
         self._link = Link(resolve, entry, pushed=pushed, moved=moved)
 
-    def link(self, partition: int) -> Link:  # noqa: ARG002 - there is one
+    def ready(self, partition: int) -> Connection | None:  # noqa: ARG002 - there is one
         """See `Nodes`."""
-        return self._link
+        return self._link.connection
+
+    async def connection(self, partition: int) -> Connection:  # noqa: ARG002
+        """See `Nodes`."""
+        return await self._link.connected()
 
     def watching(self) -> bool:
         """See `Nodes`."""
@@ -127,15 +136,16 @@ class Cluster:
         self._found: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._task = asyncio.get_running_loop().create_task(self._follow())
 
-    def link(self, partition: int) -> Link:
+    def ready(self, partition: int) -> Connection | None:
         """See `Nodes`."""
+        return self._to(self._owners[partition]).connection if self._owners else None
+
+    async def connection(self, partition: int) -> Connection:
+        """See `Nodes`."""
+        await asyncio.shield(self._found)
         if not self._owners:
             raise StoreError("the cluster's nodes are not known yet")
-        return self._to(self._owners[partition])
-
-    async def ready(self) -> None:
-        """Wait for the first look at the cluster."""
-        await asyncio.shield(self._found)
+        return await self._to(self._owners[partition]).connected()
 
     def watching(self) -> bool:
         """See `Nodes`."""
@@ -146,7 +156,7 @@ class Cluster:
         if refused.code in {*MOVES, "TRYAGAIN", *_WRONG_NODE}:
             self._doubt.set()
         if refused.code in _WRONG_NODE:
-            self.link(partition).distrust(str(refused))
+            self._to(self._owners[partition]).distrust(str(refused))
         if refused.code not in MOVES:
             raise refused
         host, _, port = refused.said.split(" ")[2].rpartition(":")

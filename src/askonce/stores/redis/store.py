@@ -63,7 +63,7 @@ class RedisStore:
     async def get(self, key: bytes) -> bytes | None:
         """See `Store`; one round trip."""
         calls, partition = self._calls, self._names.partition(key)
-        connection = await calls.connection(partition)
+        connection = calls.nodes.ready(partition) or await calls.connection(partition)
         name = self._names.entries[partition] + key
         command = b"%s$%d\r\n%s\r\n" % (self._gets[partition], len(name), name)
         try:

@@ -40,7 +40,7 @@ async def test_opens_what_is_built_in(url: str, kind: type[Store], tmp_path: Pat
 
 def test_names_the_known_when_asked_for_another(tmp_path: Path) -> None:
     """An unknown scheme is a mistake in the configuration, and the message helps."""
-    with pytest.raises(ConfigError, match=r"'mongo'; known are: memory, sqlite"):
+    with pytest.raises(ConfigError, match=r"'mongo'; known are: memory, .*sqlite"):
         opened("mongo://host", tmp_path)
 
 
@@ -55,5 +55,5 @@ def test_opens_a_third_partys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(urls, "entry_points", installed)
     assert isinstance(opened("theirs://host", tmp_path), MemoryStore)
-    with pytest.raises(ConfigError, match="memory, sqlite, theirs"):
+    with pytest.raises(ConfigError, match=r"memory, .*sqlite, theirs"):
         opened("other", tmp_path)

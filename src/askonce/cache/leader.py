@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, assert_never
 import msgspec
 
 from askonce.cache.ask import Limits
+from askonce.cache.delivery import chain, delivery, read_up_to
 from askonce.cache.fleet import Fleet, Journey
 from askonce.cache.flight import Head
 from askonce.cache.learning import Case, Learning, id_of
@@ -229,7 +230,7 @@ class Leader:
             self._flight.resolve(response, done=True)
             return
         try:
-            kind, stream = _delivery(response), self._flight.stream
+            kind, stream = delivery(response), self._flight.stream
             if kind == "stream" and stream:
                 cutter = Cutter(self._parts.limits.max_entry_bytes)
                 await self._relay(response.chunks(), _head(response, state), cutter)
@@ -261,12 +262,12 @@ class Leader:
         """Hand an answer on in one piece, or as it comes when it is too long to be kept."""
         chunks = response.chunks()
         try:
-            body, ended = await _read_up_to(chunks, self._parts.limits.max_entry_bytes)
+            body, ended = await read_up_to(chunks, self._parts.limits.max_entry_bytes)
         except UpstreamError:
             self._refused("broken")
             raise
         if not ended:
-            rest = _chain(body, chunks)
+            rest = chain(body, chunks)
             await self._relay(rest, _head(response, state), Uncut("oversize"))
             return
         if response.status >= 400:
@@ -386,30 +387,3 @@ def _head(
         body=body or b"",
         stored=stored,
     )
-
-
-async def _read_up_to(chunks: AsyncIterator[bytes], limit: int) -> tuple[bytes, bool]:
-    """A body and True, or what came of it when it passed the limit and False."""
-    read: list[bytes] = []
-    size = 0
-    async for chunk in chunks:
-        read.append(chunk)
-        size += len(chunk)
-        if size > limit:
-            return b"".join(read), False
-    return b"".join(read), True
-
-
-async def _chain(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    yield first
-    async for chunk in rest:
-        yield chunk
-
-
-def _delivery(response: UpstreamResponse) -> str:
-    """How a response can be read: `stream`, `whole`, or `opaque`."""
-    headers = dict(response.headers)
-    if response.status != 200 or headers.get(b"content-encoding", b"identity") != b"identity":
-        return "opaque"
-    kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-    return {b"text/event-stream": "stream", b"application/json": "whole"}.get(kind, "opaque")

@@ -29,17 +29,30 @@ _REASONS = {
 }
 
 
+def _ignore(*_: object) -> None:
+    """For those to whom it does not matter."""
+
+
 class Calls:
     """The way to the server; create it inside a running event loop."""
 
     def __init__(
-        self, target: Target, *, told: Callable[[list[Any]], None], moved: Callable[[], None]
+        self,
+        target: Target,
+        *,
+        told: Callable[[list[Any]], None] = _ignore,
+        moved: Callable[[], None] = _ignore,
+        follow: bool = True,
     ) -> None:
-        """Begin to connect; told: takes what servers say unasked; moved: links came or went."""
+        """Begin to connect.
+
+        told: takes what servers say unasked. moved: links came or went. follow: have the servers
+        tell of changed keys.
+        """
         cluster = target.kind == "cluster"
         self.names = names = Names(target.namespace, Cluster.partitions if cluster else 1)
         self.nodes: Cluster | OneNode = (Cluster if cluster else OneNode)(
-            target, names.followed, pushed=told, moved=moved
+            target, names.followed if follow else (), pushed=told, moved=moved
         )
         self._numbers = itertools.count()
         self.closed = False

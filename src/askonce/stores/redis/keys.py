@@ -21,6 +21,8 @@ class Names:
         self._doomed = [b"%s:d%s:" % (self._opening, tag) for tag in tags]
         self._leases = [b"%s:l%s:" % (self._opening, tag) for tag in tags]
         self._flights = [b"%s:f%s:" % (self._opening, tag) for tag in tags]
+        self.log = b"%s:r{0}" % self._opening
+        self.rules = b"%s:q{0}" % self._opening
         self.followed = tuple(f"{namespace}:{kind}{{" for kind in "egf")
         """Prefixes whose changes concern other replicas."""
 

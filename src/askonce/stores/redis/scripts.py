@@ -11,6 +11,7 @@ Keys of a partition p, all in one hash slot; NS is the namespace:
     NS:d{p}:TAG      such a set while its entries are being deleted
     NS:l{p}:FLIGHT   who leads a flight: fence, `|` and o (open) or c (closed to new followers)
     NS:f{p}:FLIGHT:w, NS:f{p}:FLIGHT:x:FENCE   a follower's wish, and what the leader relays
+    NS:r{0}, NS:q{0}  hash of the revocation log's ends, and its rules
 
 A server that evicts may take any of them: without generation or state all entries are gone,
 without a tag's set the tag's deletion takes all entries, without the rest the counts are too low.

@@ -12,7 +12,6 @@ from askonce.units import Bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from askonce.ports import Put
     from askonce.units import Seconds
@@ -33,7 +32,12 @@ class PlainStore:
         return found
 
     async def put(
-        self, key: bytes, value: bytes, *, ttl: Seconds, tags: Sequence[str] = ()
+        self,
+        key: bytes,
+        value: bytes,
+        *,
+        ttl: Seconds,
+        tags: Sequence[str] = (),  # noqa: ARG002 - there are none
     ) -> None:
         """SET."""
         await self._client.set(b"plain:" + key, value, px=int(ttl * 1000))
@@ -60,6 +64,6 @@ class PlainStore:
         await self._client.aclose()
 
 
-def open_plain(url: str, *, max_bytes: int, data_dir: Path, **_: object) -> PlainStore:
+def open_plain(url: str, **_: object) -> PlainStore:
     """Open `redispy+unix:///path`."""
     return PlainStore(urlsplit(url).path)

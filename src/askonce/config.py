@@ -67,7 +67,7 @@ class ExactConfig(Section, frozen=True):
     enabled: bool = True
     """Whether the same request is answered from the cache."""
     store: str = "sqlite"
-    """`sqlite` (in data_dir), `sqlite:///path`, or `memory`."""
+    """`sqlite` (in data_dir), `sqlite:///path`, `memory`, or a URL of Redis or Valkey."""
     ttl: Positive = 3600.0
     """Seconds an answer lives, unless its caller asks otherwise."""
     ignored_headers: tuple[str, ...] = ()

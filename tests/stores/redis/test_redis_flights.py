@@ -238,6 +238,25 @@ async def test_who_boards_late_finds_the_entry(server: Redis) -> None:
         assert tell(server.port, "KEYS", "askonce:l*") == "*0\r\n"
 
 
+async def test_a_lead_that_came_too_late_is_given_back(server: Redis) -> None:
+    """Whoever boarded meanwhile does not wait for somebody who never knew of the lead."""
+    async with fleet(server.url, Engine(), 2) as (one, two):
+        server.server.signal(signal.SIGSTOP)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await one.store.board(KEY, FLIGHT, look=True)
+        server.server.signal(signal.SIGCONT)
+        berth = await two.store.board(KEY, FLIGHT, look=True)
+        began = time.monotonic()
+        while isinstance(berth, Followed):
+            assert [*await berth.read()] == []
+            berth.leave()
+            berth = await two.store.board(KEY, FLIGHT, look=True)
+        assert isinstance(berth, Lead)
+        assert time.monotonic() - began < 0.3
+        berth.end(kept=False)
+
+
 async def test_nothing_is_relayed_that_nobody_wants(server: Redis) -> None:
     """A flight without followers leaves neither pieces nor a lease in the server."""
     async with fleet(server.url, Engine(), 1) as (one,):

@@ -51,11 +51,24 @@ class Flights:
         self._clock = clock
         self._leads: dict[bytes, set[RedisLead]] = {}
         self._heard: dict[bytes, set[Callable[[], None]]] = {}
+        self._boarding: set[asyncio.Task[Berth]] = set()
 
-    async def board(
-        self, key: bytes, flight: bytes, *, look: bool
-    ) -> tuple[bytes, bytes] | RedisLead | RedisFollowed | None:
-        """See `SupportsFlights`; a live value comes with its generation."""
+    async def board(self, key: bytes, flight: bytes, *, look: bool) -> Berth:
+        """See `SupportsFlights`; a live value comes with its generation.
+
+        A lead that nobody waits for any more when it is given is given back at once.
+        """
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(self._board(key, flight, look=look))
+        self._boarding.add(task)
+        task.add_done_callback(self._boarding.discard)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.add_done_callback(_disembark)
+            raise
+
+    async def _board(self, key: bytes, flight: bytes, *, look: bool) -> Berth:
         names, partition = self._calls.names, self._calls.names.partition(key)
         base = names.flight(partition, flight)
         keys = [names.entries[partition] + key, names.lease(partition, flight), base + b":w"]
@@ -96,6 +109,8 @@ class Flights:
 
     async def close(self) -> None:
         """Release all leases."""
+        for task in self._boarding:
+            task.cancel()
         leads = [lead for each in self._leads.values() for lead in each]
         for lead in leads:
             lead.end(kept=False)
@@ -342,6 +357,19 @@ class RedisFollowed:
             raise StoreError("pieces of a flight are too old")
         self._last, pieces = _decode(data)
         return pieces
+
+
+Berth = tuple[bytes, bytes] | RedisLead | RedisFollowed | None
+
+
+def _disembark(boarded: asyncio.Task[Berth]) -> None:
+    if boarded.cancelled() or boarded.exception() is not None:
+        return
+    berth = boarded.result()
+    if isinstance(berth, RedisLead):
+        berth.end(kept=False)
+    elif isinstance(berth, RedisFollowed):
+        berth.leave()
 
 
 def _upto(pieces: Sequence[bytes], limit: int) -> int:

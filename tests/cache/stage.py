@@ -10,6 +10,7 @@ import numpy as np
 
 from askonce.cache.ask import Ask, Collapsed, Limits, Live
 from askonce.cache.driver import Cache
+from askonce.cache.fleet import Fleet
 from askonce.cache.leader import Parts
 from askonce.cache.steps import Steps
 from askonce.canonical.answer import Answer, StreamReader, facts, read_completion
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
     from askonce.cache.learning import Learning
     from askonce.canonical.entry import Entry
-    from askonce.ports import VectorIndex
+    from askonce.ports import SupportsFlights, VectorIndex
     from askonce.testing.answers import Script
 
 LIVES = Lives(exact=Seconds(60), semantic=Seconds(600))
@@ -121,6 +122,7 @@ class Stage:
         patient: bool = False,
         floor: float = 0.6,
         learning: Callable[[Stage, SemanticTier, Steps], Learning] | None = None,
+        flights: SupportsFlights | None = None,
     ) -> None:
         self.clock = FakeClock()
         self.sink = RecordingSink()
@@ -152,6 +154,7 @@ class Stage:
                 clock=self.clock,
                 sink=self.sink,
                 learning=self.learning,
+                fleet=Fleet(flights, steps, Seconds(deadline)) if flights else None,
             )
         )
         self._requests = 0

@@ -101,6 +101,7 @@ class Journey:
 
     async def ask_engine(self) -> None:
         """Ask it, as leader if that is what we are; raises UpstreamError."""
+        self._flight.away = False
         try:
             self._response = response = await self._ask.send()
         except BaseException:

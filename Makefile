@@ -15,7 +15,7 @@ test: dev-env servers ## run the tests; ARGS="-k name" passes flags
 	$(BIN)/pytest $(ARGS)
 
 test-stores: dev-env servers ## run the tests against real servers, none left out
-	ASKONCE_REQUIRE_SERVERS=1 $(BIN)/pytest -m servers $(ARGS)
+	REQUIRE_TEST_SERVERS=1 $(BIN)/pytest -m servers $(ARGS)
 
 servers: dev-env ## lay Redis, Valkey, Memcached and PostgreSQL for the tests into .venv, without root
 	@$(BIN)/python scripts/servers.py

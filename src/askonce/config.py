@@ -95,6 +95,8 @@ class SemanticConfig(Section, frozen=True):
     """Least cosine similarity of an answer while there is no evidence yet, or no `[trust]`."""
     neighbours: Count = 8
     """How many of the nearest questions are looked at."""
+    conversations: Literal["equal", "meaning"] = "equal"
+    """`equal`: all earlier turns are the same; `meaning`: they are shown to matter alike."""
     max_temperature: Annotated[float, Meta(ge=0)] = 1.0
     """A request that asks for more is left to the engine: it wants variety."""
     model: str = ""
@@ -155,6 +157,34 @@ class TrustConfig(Section, frozen=True):
     """Tables `[trust.namespaces.NAME]`: own `mode`, `preset`, `budget`; `default` has no name."""
 
 
+class AdminConfig(Section, frozen=True):
+    """`[admin]`: the operators' API, at an address of its own."""
+
+    host: str = "127.0.0.1"
+    """Address to listen at."""
+    port: Annotated[int, Meta(ge=0, le=65535)] = 0
+    """Port to listen at, other than the server's; 0 means there is no such API."""
+    tokens: dict[str, str] = {}
+    """Tokens by the name that the log shall show; none means one in data_dir, made once."""
+
+
+class WatchedFile(Section, frozen=True):
+    """`[invalidation.watch.NAME]`: when the file changes, what it names is taken back."""
+
+    path: str
+    """A file, as one that a deployment writes."""
+    model: str | None = None
+    """As in a rule; so are the others. None named takes back everything."""
+    upstream: str | None = None
+    """As in a rule."""
+    revision: str | None = None
+    """As in a rule."""
+    namespace: str | None = None
+    """As in a rule."""
+    tag: str | None = None
+    """As in a rule."""
+
+
 class InvalidationConfig(Section, frozen=True):
     """`[invalidation]`: taking answers back, everywhere at once."""
 
@@ -162,6 +192,8 @@ class InvalidationConfig(Section, frozen=True):
     """Where it is kept what was taken back; empty means beside `exact.store`."""
     patience: Positive = 5.0
     """Seconds without sight of that log, after which nothing is served from the cache."""
+    watch: dict[str, WatchedFile] = {}
+    """Tables `[invalidation.watch.NAME]`: a `path`, and what its change takes back, as `model`."""
 
 
 class TenantConfig(Section, frozen=True):
@@ -227,6 +259,17 @@ class EngineConfig(Section, frozen=True):
     """Most tokens of an answer whose request sets no limit: a small model may never stop."""
 
 
+class RecordConfig(Section, frozen=True):
+    """`[record]`: a log of requests and answers, for `evaluate --log` and `askonce tune`."""
+
+    path: str = ""
+    """File that takes calls, prompts and answers included; in data_dir if relative; empty: off."""
+    max_bytes: Annotated[int, Meta(ge=65536)] = 1024 * 1024 * 1024
+    """Bound of the file and the one before it (`.1`) together."""
+    max_call_bytes: Count = 1024 * 1024
+    """A call whose request or answer is longer is not recorded."""
+
+
 class Config(Section, frozen=True):
     """The whole tree."""
 
@@ -236,7 +279,9 @@ class Config(Section, frozen=True):
     semantic: SemanticConfig = SemanticConfig()
     trust: TrustConfig = TrustConfig()
     invalidation: InvalidationConfig = InvalidationConfig()
+    admin: AdminConfig = AdminConfig()
     tenants: TenantConfig = TenantConfig()
     controls: ControlConfig = ControlConfig()
     breaker: BreakerConfig = BreakerConfig()
     engine: EngineConfig = EngineConfig()
+    record: RecordConfig = RecordConfig()

@@ -29,6 +29,8 @@ Part = Literal[
 
 SkipCause = Literal["deadline", "breaker", "busy", "too_long", "error", "unreadable"]
 
+RecordOutcome = Literal["written", "no_store", "too_long", "unreadable", "busy", "failed"]
+
 BreakerState = Literal["closed", "open", "half_open"]
 
 
@@ -117,3 +119,9 @@ class Embedded(Event, frozen=True, gc=False):
     """One text was embedded."""
 
     took: Seconds
+
+
+class Recorded(Event, frozen=True, gc=False):
+    """A call went into the request log, or did not and why."""
+
+    outcome: RecordOutcome

@@ -19,11 +19,13 @@ from askonce.cache.learning import Parts as LearningParts
 from askonce.cache.steps import Steps
 from askonce.cache.write_back import WriteBack
 from askonce.errors import CacheFault, ConfigError
+from askonce.invalidation.desk import InvalidationDesk
+from askonce.invalidation.files import FileWatch
 from askonce.invalidation.watch import Watch
 from askonce.judges.cascade import CascadeJudge
 from askonce.judges.llm import LlmJudge, LlmLimits
 from askonce.judges.rules import RulesJudge
-from askonce.ports import SupportsFlights
+from askonce.ports import Selector, SupportsFlights
 from askonce.stores.evidence import open_evidence
 from askonce.stores.hot import HotEntries
 from askonce.stores.urls import open_revocations, open_store
@@ -39,7 +41,7 @@ from askonce.worker import Worker
 
 if TYPE_CHECKING:
     from askonce.canonical.entry import Entry
-    from askonce.config import Config, UpstreamConfig
+    from askonce.config import Config, InvalidationConfig, UpstreamConfig
     from askonce.ports import (
         Clock,
         Embedder,
@@ -162,7 +164,9 @@ class Built:
     cache: Cache
     exact: ExactTier
     learning: Learning | None
+    steps: Steps
     watch: Watch | None = None
+    desk: InvalidationDesk | None = None
 
     async def close(self, grace: float) -> None:
         """Let what is under way end, for `grace` seconds."""
@@ -205,7 +209,28 @@ async def build_cache(
             stamp=int if watch is None else lambda: watch.stamp,
         )
     )
-    return Built(cache, exact, learning, watch)
+    desk = None
+    if watch is not None:
+        desk = InvalidationDesk(watch, parts.store, parts.index, parts.embedder, clock=clock)
+    return Built(cache, exact, learning, steps, watch, desk)
+
+
+def watched_files(config: InvalidationConfig) -> dict[str, FileWatch]:
+    """Files whose change takes answers back, by name."""
+    return {
+        name: FileWatch(
+            name,
+            Path(each.path),
+            Selector(
+                model=each.model,
+                upstream=each.upstream,
+                revision=each.revision,
+                namespace=each.namespace,
+                tag=each.tag,
+            ),
+        )
+        for name, each in config.watch.items()
+    }
 
 
 def _fleet(config: Config, store: Store, steps: Steps) -> Fleet | None:

@@ -15,7 +15,7 @@ from askonce.cache.leader import Parts
 from askonce.cache.steps import Steps
 from askonce.canonical.answer import Answer, StreamReader, facts, read_completion
 from askonce.canonical.key import Scope, exact_key
-from askonce.canonical.request import parse_chat, question_of
+from askonce.canonical.request import Question, parse_chat, question_of
 from askonce.canonical.sse import EventSplitter, data_of
 from askonce.config import BreakerConfig
 from askonce.errors import AnswerUnusable, VectorIndexError
@@ -209,6 +209,13 @@ class Stage:
             send=lambda: self.upstream.send(request),
             request_id=self._next_id(),
         )
+
+    def talk(self, earlier: Sequence[dict[str, str]], text: str, *, by_meaning: bool = True) -> Ask:
+        """A question after these turns, as a gateway asks it that compares them by meaning."""
+        ask = self.ask(messages=[*earlier, {"role": "user", "content": text}])
+        question = question_of(ask.call, max_temperature=1.0, by_meaning=by_meaning)
+        assert isinstance(question, Question)
+        return msgspec.structs.replace(ask, question=question)
 
     def _next_id(self) -> str:
         self._requests += 1

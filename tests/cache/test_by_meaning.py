@@ -326,3 +326,46 @@ async def test_paraphrases_in_flight_are_not_taken_for_one() -> None:
 def test_the_default_lives_differ() -> None:
     """The stage's semantic life outlasts its exact one, as the defaults do."""
     assert LIVES.semantic > LIVES.exact
+
+
+HISTORY = [
+    {"role": "user", "content": "My landlord wants to raise the rent."},
+    {"role": "assistant", "content": "Is it a fixed term?"},
+]
+CHATTY = [{**HISTORY[0], "content": "Hi! " + HISTORY[0]["content"]}, HISTORY[1]]
+ANOTHER = [{**HISTORY[0], "content": "My employer wants to cut my pay."}, HISTORY[1]]
+
+
+@pytest.mark.parametrize("cold", [False, True])
+async def test_a_history_with_more_chatter_is_the_same_conversation(*, cold: bool) -> None:
+    """Turns are kept with the entry, and those of the question are compared with them."""
+    async with Stage(GOOD) as stage:
+        await stage.get(stage.talk(HISTORY, CAT))
+        await stage.settled()
+        if cold:
+            stage.exact.cool()
+        got = await stage.get(stage.talk(CHATTY, LIKE_CAT))
+        assert (got.how, stage.calls) == ("semantic", 1)
+
+
+async def test_the_same_words_after_another_history_are_the_engines() -> None:
+    """The guard of the context vetoes, and the entry it refused stays."""
+    async with Stage(GOOD, SECOND, GOOD) as stage:
+        await stage.get(stage.talk(HISTORY, CAT))
+        await stage.settled()
+        got = await stage.get(stage.talk(ANOTHER, LIKE_CAT))
+        assert (got.how, stage.calls) == ("engine", 2)
+        assert isinstance(got.reply, Live)
+        assert got.reply.head.details == ("veto_context",)
+        assert [event.guard for event in stage.sink.of(GuardVetoed)] == ["context"]
+        await stage.settled()
+        assert len(stage.plain_index.rows) == 2
+        assert (await stage.get(stage.talk(CHATTY, LIKE_CAT))).text == "A cat is an animal."
+
+
+async def test_conversations_compared_whole_never_meet_those_compared_by_meaning() -> None:
+    """An entry that was stored under one rule is not found under the other."""
+    async with Stage(GOOD, SECOND) as stage:
+        await stage.get(stage.talk([], CAT))
+        await stage.settled()
+        assert (await stage.get(stage.talk([], LIKE_CAT, by_meaning=False))).how == "engine"

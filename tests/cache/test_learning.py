@@ -349,3 +349,26 @@ async def test_too_many_cases_are_let_go() -> None:
                 await asyncio.sleep(0)
         assert len(school.learns._cases) == learning._WAITING
         await school.learns.close(0.0)
+
+
+async def test_only_questions_of_one_context_teach_about_each_other() -> None:
+    """The same words after another history are no neighbour; what is gone is forgotten."""
+    rent = [{"role": "user", "content": "My landlord wants to raise the rent."}]
+    chatty = [{"role": "user", "content": "Hi! My landlord wants to raise the rent."}]
+    pay = [{"role": "user", "content": "My employer wants to cut my pay."}]
+    async with School() as school:
+        school.upstream.script(GOOD, OTHER, OTHER)
+        for history in (rent, pay):
+            await school.get(school.talk(history, "Is that legal?"))
+            await school.settled()
+        assert await records(school) == []
+        got = await school.get(school.talk(chatty, "is that legal?"))
+        assert (got.how, got.text) == ("semantic", "A cat is an animal.")
+        await school.settled()
+        assert {one.source for one in await records(school)} == {"hit"}
+        for key in list(school.plain_index.rows):
+            await school.store.delete(key)
+        school.exact.cool()
+        assert (await school.get(school.talk(chatty, "Is this legal?"))).how == "engine"
+        await school.settled()
+        assert len(school.plain_index.rows) == 1

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.servers.process import free_port
 
 from askonce.cli import main
 from askonce.cli.serve import banner, listen, logging_of, span
@@ -80,6 +81,25 @@ def test_several_workers_serve_one_address(tmp_path: Path) -> None:
     flags = ("--workers", "2", "--upstream", "http://127.0.0.1:1/v1")
     with serving(tmp_path, *flags) as (url, process):
         assert ask(f"{url}/readyz")[1]["status"] == "ready"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 0
+
+
+@pytest.mark.slow
+def test_operators_have_a_port_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the token of the data directory, in every worker."""
+    port = free_port()
+    monkeypatch.setenv("ASKONCE_ADMIN__PORT", str(port))
+    flags = ("--workers", "2", "--upstream", "http://127.0.0.1:1/v1")
+    with serving(tmp_path, *flags) as (url, process):
+        ask(f"{url}/readyz")
+        token = (tmp_path / "askonce" / "admin-token").read_text()
+        stats = urllib.request.Request(f"http://127.0.0.1:{port}/askonce/v1/stats")
+        stats.add_header("Authorization", f"Bearer {token}")
+        with urllib.request.urlopen(stats, timeout=30) as answer:
+            assert json.load(answer)["blind"] is False
         process.send_signal(signal.SIGINT)
         assert process.wait(10) == 0
 

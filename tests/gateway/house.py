@@ -13,10 +13,13 @@ import msgspec
 from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
 from askonce.config import (
+    AdminConfig,
     BreakerConfig,
     Config,
     ControlConfig,
     ExactConfig,
+    InvalidationConfig,
+    RecordConfig,
     SemanticConfig,
     ServerConfig,
     TenantConfig,
@@ -155,6 +158,9 @@ def config_of(
     tenants: Mapping[str, Any] | None = None,
     controls: Mapping[str, Any] | None = None,
     breaker: Mapping[str, Any] | None = None,
+    invalidation: Mapping[str, Any] | None = None,
+    admin: Mapping[str, Any] | None = None,
+    record: Mapping[str, Any] | None = None,
 ) -> Config:
     """A configuration with patient deadlines; the sections replace single settings."""
     settings = upstream or ({},) * len(urls)
@@ -171,6 +177,9 @@ def config_of(
         tenants=TenantConfig(**(tenants or {})),
         controls=ControlConfig(**(controls or {})),
         breaker=BreakerConfig(**(breaker or {})),
+        invalidation=InvalidationConfig(**(invalidation or {})),
+        admin=AdminConfig(**(admin or {})),
+        record=RecordConfig(**(record or {})),
     )
 
 

@@ -204,3 +204,53 @@ async def test_a_window_is_the_embedders_own(tmp_path: Path) -> None:
         first, again = await house.ask(body_of(FIRST)), await house.ask(body_of(FIRST))
     assert 'detail="semantic_too_long"' in marks(first)
     assert again.headers["x-cache"] == "HIT"
+
+
+RENT = (("user", "My landlord wants to raise the rent."), ("assistant", "Is it a fixed term?"))
+CHATTY = (("user", "Hi! My landlord wants to raise the rent."), RENT[1])
+PAY = (("user", "My employer wants to cut my pay."), RENT[1])
+BY_MEANING = {"conversations": "meaning"}
+LEGAL = "Is that legal, by the way?"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_conversation_with_more_chatter_is_a_hit(tmp_path: Path, *, stream: bool) -> None:
+    """Where earlier turns are compared by meaning, a greeting more is no other conversation."""
+    async with open_house(tmp_path, embedder=near(), semantic=BY_MEANING) as house:
+        first = await house.ask(turns(SYSTEM, *RENT, ("user", LEGAL)))
+        hit = await house.ask(turns(SYSTEM, *CHATTY, ("user", LEGAL), stream=stream))
+        assert len(house.asked) == 1
+    assert first.headers["x-cache"] == "MISS"
+    assert marks(hit)[3] == "detail=semantic"
+    said = first.json["choices"][0]["message"]["content"]
+    assert said.split()[0] in hit.body.decode()
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    "then",
+    [
+        turns(SYSTEM, *PAY, ("user", LEGAL)),
+        turns(SYSTEM, *RENT, ("user", "In French please."), ("assistant", "Oui."), ("user", LEGAL)),
+        turns(("system", "Be long."), *CHATTY, ("user", LEGAL)),
+        turns(SYSTEM, *CHATTY, ("user", LEGAL), model="n"),
+    ],
+    ids=["history", "instruction", "system", "model"],
+)
+async def test_the_same_words_in_another_conversation_are_a_miss(
+    tmp_path: Path, then: dict[str, Any], *, stream: bool
+) -> None:
+    """Another matter, an instruction more, and whatever else must be equal."""
+    async with open_house(tmp_path, embedder=near(), semantic=BY_MEANING) as house:
+        status = await second(
+            house, turns(SYSTEM, *RENT, ("user", LEGAL)), {**then, "stream": stream}
+        )
+        assert len(house.asked) == 2
+    assert "fwd=miss" in status
+
+
+async def test_conversations_are_equal_unless_asked_otherwise(tmp_path: Path) -> None:
+    """By default a greeting more makes another conversation."""
+    async with open_house(tmp_path, embedder=near()) as house:
+        then = turns(*CHATTY, ("user", LEGAL))
+        assert "fwd=miss" in await second(house, turns(*RENT, ("user", LEGAL)), then)

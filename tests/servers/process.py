@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 ROOT = Path(__file__).resolve().parents[2]
-LAID = Path(os.environ.get("ASKONCE_SERVERS", ROOT / ".venv" / "servers"))
+LAID = Path(os.environ.get("TEST_SERVERS", ROOT / ".venv" / "servers"))
 """Where `scripts/servers.py` puts them."""
-REQUIRED = "ASKONCE_REQUIRE_SERVERS"
+REQUIRED = "REQUIRE_TEST_SERVERS"
 """Set by `make test-stores`: then a missing server fails the test instead of skipping it."""
 _PATIENCE = 20.0
 

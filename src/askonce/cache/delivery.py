@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING
+
+from askonce.cache.flight import Head
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from askonce.flow import AskEngine
     from askonce.ports import UpstreamResponse
 
 
@@ -20,6 +24,12 @@ async def read_up_to(chunks: AsyncIterator[bytes], limit: int) -> tuple[bytes, b
         if size > limit:
             return b"".join(read), False
     return b"".join(read), True
+
+
+async def close(chunks: AsyncIterator[bytes]) -> None:
+    """End a generator here, and not whenever it is collected."""
+    if isinstance(chunks, AsyncGenerator):
+        await chunks.aclose()
 
 
 async def chain(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -36,3 +46,18 @@ def delivery(response: UpstreamResponse) -> str:
         return "opaque"
     kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
     return {b"text/event-stream": "stream", b"application/json": "whole"}.get(kind, "opaque")
+
+
+def head_of(
+    response: UpstreamResponse, state: AskEngine, *, body: bytes | None = None, stored: bool = False
+) -> Head:
+    """The beginning of the answer, or all of it."""
+    return Head(
+        status=response.status,
+        headers=response.headers,
+        forward=state.forward,
+        details=state.details,
+        streamed=body is None,
+        body=body or b"",
+        stored=stored,
+    )

@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import deque
+from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from askonce.cache.delivery import close
 from askonce.cache.steps import Skipped, Steps
 from askonce.canonical.entry import unseal
 from askonce.canonical.sse import EventSplitter, data_of
@@ -22,7 +24,7 @@ from askonce.ports import Followed, Headers, Lead, SupportsFlights
 from askonce.units import Seconds
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator, AsyncIterator
 
     from askonce.cache.ask import Ask
     from askonce.cache.flight import Flight
@@ -117,16 +119,11 @@ class Journey:
         if self._lead is not None:
             self._lead.end(kept=kept)
 
-    async def chunks(self) -> AsyncIterator[bytes]:
+    def chunks(self) -> AsyncIterator[bytes]:
         """See `UpstreamResponse`."""
         if self._body is not None:
-            yield self._body
-        elif self._others is None:
-            async for chunk in self._ours():
-                yield chunk
-        else:
-            async for chunk in self._as_it_comes():
-                yield chunk
+            return _only(self._body)
+        return self._ours() if self._others is None else self._as_it_comes()
 
     async def read(self) -> bytes:
         """See `UpstreamResponse`."""
@@ -181,27 +178,32 @@ class Journey:
         self._flight.followed(stream=opening.stream)
         return True
 
-    async def _ours(self) -> AsyncIterator[bytes]:
+    async def _ours(self) -> AsyncGenerator[bytes]:
         """The engine's answer to ourselves, handed on to who follows."""
         lead, response = self._lead, self._response
         if response is None:
             raise UpstreamBroken("nobody was asked")
-        async for chunk in response.chunks():
-            if lead is not None:
-                lead.tell(_BODY + chunk)
-            yield chunk
+        chunks = response.chunks()
+        try:
+            async for chunk in chunks:
+                if lead is not None:
+                    lead.tell(_BODY + chunk)
+                yield chunk
+        finally:
+            await close(chunks)
         self._whole = True
         if lead is not None:
             lead.tell(_WHOLE)
 
-    async def _as_it_comes(self) -> AsyncIterator[bytes]:
+    async def _as_it_comes(self) -> AsyncGenerator[bytes]:
         """The leader's stream, and after its loss the rest of an equal one."""
         heard = _Heard()
         while self._others is not None:
             try:
-                async for chunk in self._others.chunks():
-                    if fresh := heard.fresh(chunk):
-                        yield fresh
+                async with aclosing(self._others.chunks()) as chunks:
+                    async for chunk in chunks:
+                        if fresh := heard.fresh(chunk):
+                            yield fresh
             except CacheFault:
                 self._others.leave()
                 self._others = None
@@ -211,10 +213,15 @@ class Journey:
             heard.again()
             await self._board(look=False)
         await self.ask_engine()
-        async for chunk in self._ours():
-            if fresh := heard.fresh(chunk):
-                yield fresh
+        async with aclosing(self._ours()) as chunks:
+            async for chunk in chunks:
+                if fresh := heard.fresh(chunk):
+                    yield fresh
         yield heard.rest()
+
+
+async def _only(body: bytes) -> AsyncIterator[bytes]:
+    yield body
 
 
 class _Others:
@@ -232,7 +239,7 @@ class _Others:
         except msgspec.MsgspecError:
             raise StoreError("the leader has no answer") from None
 
-    async def chunks(self) -> AsyncIterator[bytes]:
+    async def chunks(self) -> AsyncGenerator[bytes]:
         """The body as it comes; raises StoreError when the leader fails."""
         while (piece := await self._piece())[:1] == _BODY:
             yield piece[1:]

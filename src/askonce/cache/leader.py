@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, assert_never
 
 import msgspec
 
 from askonce.cache.ask import Limits
-from askonce.cache.delivery import chain, delivery, read_up_to
+from askonce.cache.delivery import chain, close, delivery, head_of, read_up_to
 from askonce.cache.fleet import Fleet, Journey
-from askonce.cache.flight import Head
 from askonce.cache.learning import Case, Learning, id_of
 from askonce.cache.pieces import Cutter, Uncut
 from askonce.cache.steps import Skipped, Steps
@@ -26,15 +25,16 @@ from askonce.flow import AskEngine, GiveUp, Hit, LookExact, LookSemantic, begin,
 from askonce.policy.admission import refuse, wants_json
 from askonce.ports import Clock, IndexedText, Sink
 from askonce.tiers.exact import ExactTier
-from askonce.tiers.semantic import SemanticTier
+from askonce.tiers.semantic import SemanticTier, one_question
 from askonce.units import Seconds, UnixTime
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
 
     from askonce.cache.ask import Ask
-    from askonce.cache.flight import Flight
+    from askonce.cache.flight import Flight, Head
     from askonce.canonical.answer import Answer, Facts
+    from askonce.canonical.request import Question
     from askonce.flow import Plan, State
     from askonce.ports import Neighbour, UpstreamResponse
     from askonce.tiers.semantic import Finding
@@ -202,15 +202,31 @@ class Leader:
             return ""
         self._finding = finding = await semantic.find(self._partition, question.text)
         if learning is not None:
+            if question.open:
+                finding.near = await self._in_context(question, finding.near)
             weigh = partial(learning.weigh, finding, self._ask, self._partition)
             self._parts.steps.guard("trust", weigh)
         for neighbour in finding.passed():
             entry = await self._entry_of(neighbour)
-            if entry is not None:
+            if entry is None:
+                self._lost.append(neighbour.item.key)
+            elif one_question(question, entry):
                 self._would = mode == "shadow"
                 return "shadow_hit" if self._would else (entry, neighbour)
-            self._lost.append(neighbour.item.key)
+            else:
+                finding.estranged()
         return finding.detail
+
+    async def _in_context(self, question: Question, near: Sequence[Neighbour]) -> list[Neighbour]:
+        """Candidates whose histories leave it at the texts; only these can teach about texts."""
+        kept = []
+        for neighbour in near:
+            entry = await self._entry_of(neighbour)
+            if entry is None:
+                self._lost.append(neighbour.item.key)
+            elif one_question(question, entry):
+                kept.append(neighbour)
+        return kept
 
     async def _entry_of(self, neighbour: Neighbour) -> Entry | None:
         exact, key = self._parts.exact, neighbour.item.key
@@ -229,17 +245,19 @@ class Leader:
         if isinstance(response, Hit):
             self._flight.resolve(response, done=True)
             return
+        chunks = response.chunks()
         try:
             kind, stream = delivery(response), self._flight.stream
             if kind == "stream" and stream:
                 cutter = Cutter(self._parts.limits.max_entry_bytes)
-                await self._relay(response.chunks(), _head(response, state), cutter)
+                await self._relay(chunks, head_of(response, state), cutter)
             elif response.status >= 400 or (kind == "whole" and not stream):
-                await self._relay_whole(response, state)
+                await self._relay_whole(response, chunks, state)
             else:
                 uncut = Uncut("content_type")
-                await self._relay(response.chunks(), _head(response, state), uncut)
+                await self._relay(chunks, head_of(response, state), uncut)
         finally:
+            await close(chunks)
             await response.close()
 
     async def _send(self) -> UpstreamResponse | Hit:
@@ -258,9 +276,10 @@ class Leader:
         self._parts.exact.hold(entry)
         return hit
 
-    async def _relay_whole(self, response: UpstreamResponse, state: AskEngine) -> None:
+    async def _relay_whole(
+        self, response: UpstreamResponse, chunks: AsyncIterator[bytes], state: AskEngine
+    ) -> None:
         """Hand an answer on in one piece, or as it comes when it is too long to be kept."""
-        chunks = response.chunks()
         try:
             body, ended = await read_up_to(chunks, self._parts.limits.max_entry_bytes)
         except UpstreamError:
@@ -268,13 +287,13 @@ class Leader:
             raise
         if not ended:
             rest = chain(body, chunks)
-            await self._relay(rest, _head(response, state), Uncut("oversize"))
+            await self._relay(rest, head_of(response, state), Uncut("oversize"))
             return
         if response.status >= 400:
             self._refused("status")
         else:
             self._take(lambda: read_with_facts(body))
-        head = _head(response, state, body=body, stored=self._kept is not None)
+        head = head_of(response, state, body=body, stored=self._kept is not None)
         self._flight.resolve(head, done=True)
 
     async def _relay(
@@ -310,8 +329,7 @@ class Leader:
                 if flight.unwanted:
                     return
         finally:
-            if isinstance(chunks, AsyncGenerator):
-                await chunks.aclose()
+            await close(chunks)
 
     def _take(self, read: Callable[[], tuple[Answer, Facts]]) -> None:
         """Read the answer for the flight's other readers, and admit it; raises nothing."""
@@ -356,6 +374,7 @@ class Leader:
             model=ask.call.model,
             upstream=ask.scope.upstream,
             question=question.text if semantic and question is not None else "",
+            turns=question.turns if semantic and question is not None else (),
             engine_time=Seconds(self._parts.clock.monotonic() - self._asked_at),
             origin=Origin(
                 revision=ask.scope.revision,
@@ -373,17 +392,3 @@ class Leader:
 
 def _with_facts(answer: Answer) -> tuple[Answer, Facts]:
     return answer, facts(answer)
-
-
-def _head(
-    response: UpstreamResponse, state: AskEngine, *, body: bytes | None = None, stored: bool = False
-) -> Head:
-    return Head(
-        status=response.status,
-        headers=response.headers,
-        forward=state.forward,
-        details=state.details,
-        streamed=body is None,
-        body=body or b"",
-        stored=stored,
-    )

@@ -99,6 +99,10 @@ class Steps:
             _log_fault(part, error)
             return self._skip(part, "error")
 
+    def states(self) -> dict[Part, BreakerState]:
+        """Each part's breaker, of those that have been used."""
+        return {part: breaker.state for part, breaker in self._breakers.items()}
+
     def shed(self, part: Part) -> None:
         """Count a step that was not even tried, since too many wait for the part."""
         self._skip(part, "busy")

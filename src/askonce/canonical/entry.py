@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from askonce.canonical.answer import Answer
+from askonce.canonical.conversation import Turn
 from askonce.errors import EntryUnreadable
 from askonce.units import Seconds, UnixTime
 
@@ -48,6 +49,8 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     origin: Origin = Origin()
     stamp: int = 0
     """The newest revocation that was known when the engine was asked."""
+    turns: tuple[Turn, ...] = ()
+    """Earlier turns, where questions after other turns may find it."""
 
 
 _encode = msgspec.msgpack.Encoder().encode

@@ -32,8 +32,12 @@ def exact_key(scope: Scope, call: Call) -> bytes:
 
 
 def partition_key(scope: Scope, question: Question) -> bytes:
-    """SHA-256 over version, scope and the question's frame; 32 bytes."""
-    return hashlib.sha256(_opening(scope, b"partition") + _sized(question.frame)).digest()
+    """SHA-256 over version, scope and the question's frame; 32 bytes.
+
+    Questions whose earlier turns may differ have partitions of their own.
+    """
+    kind = b"conversation" if question.open else b"partition"
+    return hashlib.sha256(_opening(scope, kind) + _sized(question.frame)).digest()
 
 
 @lru_cache(maxsize=1024)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from askonce.canonical.conversation import Turn, divided
 from askonce.canonical.marks import piled_up
 from askonce.canonical.value import Json
 from askonce.errors import RequestError
@@ -59,7 +60,11 @@ class Question(msgspec.Struct, frozen=True, gc=False):
     text: str
     """The last user text."""
     frame: bytes
-    """Canonical JSON of the request with a placeholder for that text."""
+    """Canonical JSON of the request with a placeholder for that text, and without `turns`."""
+    turns: tuple[Turn, ...] = ()
+    """Earlier turns that are to be compared by meaning."""
+    open: bool = False
+    """Whether all earlier turns but the system's are in `turns`, so that they may differ."""
 
 
 def _number(text: str) -> float:
@@ -193,8 +198,11 @@ def _in_nfc(value: Json) -> Json:
     return normal
 
 
-def question_of(call: Call, *, max_temperature: float) -> Question | str:
-    """The question of a call that may be answered by meaning, or the reason why it may not."""
+def question_of(call: Call, *, max_temperature: float, by_meaning: bool = False) -> Question | str:
+    """The question of a call that may be answered by meaning, or the reason why it may not.
+
+    by_meaning: earlier turns are compared by meaning as well, where they are nothing but text.
+    """
     fields = call.fields
     if _wants_variety(fields, max_temperature):
         return "variety"
@@ -211,9 +219,11 @@ def question_of(call: Call, *, max_temperature: float) -> Question | str:
         return "no_text"
     if piled_up(text):
         return "piled_up_marks"
-    frame = {**fields, "messages": [*earlier, {**last, "content": around}]}
+    parts = divided(earlier) if by_meaning else None
+    kept, turns = (earlier, ()) if parts is None else parts
+    frame = {**fields, "messages": [*kept, {**last, "content": around}]}
     try:
-        return Question(text, _encode(frame))
+        return Question(text, _encode(frame), turns, parts is not None)
     except RecursionError:
         return "nested_too_deep"
 

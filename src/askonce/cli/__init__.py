@@ -54,10 +54,18 @@ def _configured(arguments: argparse.Namespace) -> int:
             from askonce.cli.evaluate import evaluate
 
             return evaluate(config, arguments)
+        case "tune":
+            from askonce.cli.traffic import tune
+
+            return tune(config, arguments)
         case "audit":
             from askonce.cli.audit import audit
 
             return audit(config, arguments)
+        case "invalidate":
+            from askonce.cli.invalidate import invalidate
+
+            return invalidate(config, arguments)
         case "stats":
             from askonce.cli.entries import stats
 

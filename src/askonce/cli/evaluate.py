@@ -26,8 +26,12 @@ def evaluate(config: Config, arguments: argparse.Namespace) -> int:
     """Print the report; returns the exit code."""
     if arguments.suite:
         return _suite(config, arguments)
+    if arguments.log:
+        from askonce.cli.traffic import replay
+
+        return replay(config, arguments)
     if not arguments.paths:
-        raise ConfigError("name sets or folders to evaluate, or a folder with --suite")
+        raise ConfigError("name sets or folders, a folder with --suite, or a log with --log")
     try:
         from askonce.lab.table import render
     except ImportError as absent:
@@ -63,6 +67,7 @@ async def _replayed(config: Config, arguments: argparse.Namespace) -> SuiteRepor
         budgets=tuple(arguments.budget or SHARES),
         names=tuple(arguments.sets),
         neighbours=config.semantic.neighbours,
+        by_meaning=config.semantic.conversations == "meaning",
         floor=config.semantic.floor,
         cache=arguments.cache,
     )
@@ -87,6 +92,7 @@ async def _measured(config: Config, arguments: argparse.Namespace) -> Report:
     options = lab.Options(
         floors=tuple(arguments.floor or (0.85, config.semantic.floor)),
         neighbours=config.semantic.neighbours,
+        by_meaning=config.semantic.conversations == "meaning",
         limit=3000 if arguments.limit is None else arguments.limit,
         cache=arguments.cache,
     )

@@ -36,10 +36,15 @@ def make_parser() -> argparse.ArgumentParser:
     doctor.add_argument("--json", action="store_true", help="print findings as JSON")
     commands.add_parser("stats", parents=[shared], help="print what the cache holds and saves")
     _clear(commands.add_parser("clear", parents=[shared], help="remove entries"))
+    _invalidate(
+        commands.add_parser("invalidate", parents=[shared], help="take answers back everywhere")
+    )
     evidence = "look at the evidence, judge answers, retract entries"
     _audit(commands.add_parser("audit", parents=[shared], help=evidence))
-    measure = "measure the semantic tier on labelled sets"
+    measure = "measure the tiers on labelled sets, or on a log of requests"
     _evaluate(commands.add_parser("evaluate", parents=[shared], help=measure))
+    advise = "advise settings from a log of requests, with the evidence"
+    _tune(commands.add_parser("tune", parents=[shared], help=advise))
     return parser
 
 
@@ -71,6 +76,32 @@ def _clear(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--yes", action="store_true", help="do not ask first")
 
 
+def _invalidate(parser: argparse.ArgumentParser) -> None:
+    named = parser.add_argument_group("which answers; all that is named must fit")
+    named.add_argument("--all", action="store_true", help="every answer")
+    named.add_argument("--key", metavar="KEY", help="one entry, by its exact key")
+    named.add_argument("--model", metavar="NAME", help="of requests for this model")
+    # Not `--upstream`, which sets the only engine to ask.
+    named.add_argument("--of-upstream", metavar="NAME", help="of this upstream")
+    named.add_argument("--revision", metavar="LABEL", help="of this revision of an upstream")
+    named.add_argument("--namespace", metavar="NAME", help="of this namespace")
+    named.add_argument("--tenant", metavar="DIGEST", help="of this caller's partition")
+    named.add_argument("--prompt", metavar="FILE", help="under the system prompt in this file")
+    named.add_argument("--tag", metavar="NAME", help="with this tag")
+    named.add_argument(
+        "--older-than", metavar="AGE", help="given before that long: 90s, 5m, 2h, 7d"
+    )
+    alike = parser.add_argument_group("by meaning")
+    alike.add_argument("--like", metavar="TEXT", help="to questions that mean about the same")
+    alike.add_argument(
+        "--floor", type=_floor, default=0.85, metavar="F", help="least similarity (default 0.85)"
+    )
+    alike.add_argument("--dry-run", action="store_true", help="only list what would go")
+    parser.add_argument("--list", action="store_true", help="print what was taken back so far")
+    parser.add_argument("--why", default="", metavar="TEXT", help="a reason for the log")
+    parser.add_argument("--yes", action="store_true", help="do not ask first")
+
+
 def _audit(parser: argparse.ArgumentParser) -> None:
     actions = "list, show, judge (a request's answer) or retract (an entry)"
     parser.add_argument("action", choices=("list", "show", "judge", "retract"), help=actions)
@@ -97,11 +128,47 @@ def _evaluate(parser: argparse.ArgumentParser) -> None:
         "--limit",
         type=int,
         metavar="N",
-        help="rows of each set (default 3000, with --suite 10000); 0 takes all",
+        help="rows of each set (default 3000, with --suite 10000), or calls (100000); 0 takes all",
     )
     parser.add_argument("--cache", type=Path, metavar="DIR", help="keeps embeddings between runs")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON, too")
     _suite(parser.add_argument_group("all promises, measured in one run"))
+    group = parser.add_argument_group("a log of requests, replayed")
+    group.add_argument(
+        "--log", action="append", type=Path, metavar="FILE", help="replay this log; repeatable"
+    )
+    _replay(group)
+
+
+def _tune(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("logs", nargs="+", type=Path, metavar="LOG", help="logs, oldest first")
+    parser.add_argument(
+        "--limit", type=int, metavar="N", help="calls to read (default 100000); 0 takes all"
+    )
+    parser.add_argument("--cache", type=Path, metavar="DIR", help="keeps embeddings between runs")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all as JSON, too")
+    parser.add_argument("--toml", type=Path, metavar="FILE", help="write the settings as TOML")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="where plots and page go")
+    _replay(parser.add_argument_group("replay"))
+
+
+def _replay(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--questions",
+        type=int,
+        metavar="N",
+        help="different questions to embed (default 5000); 0 takes all",
+    )
+    group.add_argument(
+        "--prompt-price", type=_price, default=0.0, metavar="USD", help="of a million prompt tokens"
+    )
+    group.add_argument(
+        "--completion-price",
+        type=_price,
+        default=0.0,
+        metavar="USD",
+        help="of a million completion tokens",
+    )
 
 
 def _suite(group: argparse._ArgumentGroup) -> None:
@@ -147,6 +214,16 @@ def _share(text: str) -> float:
 
 
 _share.__name__ = "share"
+
+
+def _price(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < float("inf"):
+        raise ValueError
+    return value
+
+
+_price.__name__ = "price"
 
 
 def _floor(text: str) -> float:

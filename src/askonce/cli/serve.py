@@ -21,10 +21,12 @@ from askonce.cli.entries import NoSink
 from askonce.cli.ports import holder_of
 from askonce.clock import SystemClock
 from askonce.errors import ConfigError
+from askonce.gateway.admin.build import tokens_of
 from askonce.gateway.protocol import BoundedProtocol
 from askonce.settings import hand_over, make_data_dir, server_secret
 from askonce.stores.urls import open_store
 from askonce.telemetry.figures import sweep_runs
+from askonce.telemetry.recorder import open_private, path_of
 from askonce.wiring import open_upstream
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ DRAIN = 15
 
 def serve(config: Config) -> int:
     """Serve until told to stop; returns the exit code."""
-    with listen(config.server.host, config.server.port) as sock:
+    with listen(config.server.host, config.server.port) as sock, admin_socket(config) as admin:
         server = msgspec.structs.replace(config.server, port=sock.getsockname()[1])
         config = msgspec.structs.replace(config, server=server)
         asyncio.run(try_settings(config))
@@ -51,7 +53,7 @@ def serve(config: Config) -> int:
             signal.signal(each, _leave)
         with with_engine(config) as complete:
             print("\n".join(banner(complete)), flush=True)
-            return _run(complete, sock)
+            return _run(complete, [sock] if admin is None else [sock, admin])
 
 
 async def try_settings(config: Config) -> None:
@@ -70,6 +72,8 @@ async def try_settings(config: Config) -> None:
         data_dir=data_dir,
     )
     await store.close()
+    if config.record.path:
+        os.close(open_private(path_of(config)))
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -85,11 +89,24 @@ def listen(host: str, port: int) -> socket.socket:
     raise ConfigError(f"port {port} is taken{by}; choose another with --port, or stop it")
 
 
+@contextlib.contextmanager
+def admin_socket(config: Config) -> Iterator[socket.socket | None]:
+    """The operators' address, if there is one; raises ConfigError."""
+    if not config.admin.port:
+        yield None
+        return
+    if config.admin.port == config.server.port:
+        raise ConfigError("admin.port must be another than server.port")
+    tokens_of(config)
+    with listen(config.admin.host, config.admin.port) as sock:
+        yield sock
+
+
 def _leave(_signal: int, _frame: FrameType | None) -> NoReturn:
     raise SystemExit(0)
 
 
-def _run(config: Config, sock: socket.socket) -> int:
+def _run(config: Config, sockets: list[socket.socket]) -> int:
     os.environ.update(hand_over(config))
     settings = uvicorn.Config(
         APPLICATION,
@@ -109,11 +126,11 @@ def _run(config: Config, sock: socket.socket) -> int:
         timeout_graceful_shutdown=DRAIN,
     )
     if config.server.workers > 1:
-        Multiprocess(settings, sockets=[sock]).run()
+        Multiprocess(settings, sockets=sockets).run()
         return 0
     server = uvicorn.Server(settings)
     try:
-        server.run(sockets=[sock])
+        server.run(sockets=sockets)
     except SystemExit as ended:
         if server.started:
             raise
@@ -149,6 +166,10 @@ def banner(config: Config) -> Iterator[str]:
     alone = "callers with the same credential" if config.tenants.scope == "credential" else "all"
     yield f"  tenants   {alone} share answers"
     yield f"  data      {server.data_dir}"
+    if config.admin.port:
+        yield f"  admin     http://{config.admin.host}:{config.admin.port}/askonce/v1"
+    if config.record.path:
+        yield f"  record    {path_of(config)}: WARNING, it holds all prompts and answers"
 
 
 def span(seconds: float) -> str:

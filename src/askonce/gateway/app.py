@@ -33,7 +33,10 @@ class Gateway:
         new_id: Callable[[], str],
         startup: Hook,
         shutdown: Hook,
+        admin: tuple[int, Handler] | None = None,
     ) -> None:
+        """admin: what answers at a port of its own, and nowhere else; port 0 is none."""
+        self._admin = admin
         self._routes = dict(routes)
         self._paths = {path for _, path in routes}
         self._rest = rest
@@ -67,6 +70,8 @@ class Gateway:
             await _fail(scope, reply, internal_error())
 
     def _handler_of(self, scope: Scope) -> Handler:
+        if self._admin is not None and self._admin[0] and scope["server"][1] == self._admin[0]:
+            return self._admin[1]
         method, path = scope["method"], scope["path"]
         raw: bytes = scope.get("raw_path") or path.encode()
         handler = self._routes.get((method, path))

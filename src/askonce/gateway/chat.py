@@ -52,6 +52,8 @@ class ChatSettings(NamedTuple):
 
     max_body_bytes: int
     max_temperature: float
+    by_meaning: bool
+    """Earlier turns are compared by meaning as well."""
     lives: Lives
     debug: bool
 
@@ -126,7 +128,10 @@ class ChatRoute:
     def _question_of(self, call: Call) -> Question | None:
         if not self._settings.lives.semantic:
             return None
-        question = question_of(call, max_temperature=self._settings.max_temperature)
+        settings = self._settings
+        question = question_of(
+            call, max_temperature=settings.max_temperature, by_meaning=settings.by_meaning
+        )
         return None if isinstance(question, str) else question
 
     async def _answer(self, caller: _Caller, ask: Ask) -> None:

@@ -17,6 +17,7 @@ from askonce.clock import SystemClock
 from askonce.deadline import Deadlines
 from askonce.errors import CacheFault, RequestError
 from askonce.flow import Lives
+from askonce.gateway.admin.build import AdminParts, admin_of
 from askonce.gateway.app import Gateway
 from askonce.gateway.chat import PATH as CHAT_PATH
 from askonce.gateway.chat import ChatRoute, ChatSettings
@@ -25,8 +26,10 @@ from askonce.gateway.feedback import PATH as FEEDBACK_PATH
 from askonce.gateway.feedback import FeedbackRoute
 from askonce.gateway.http import PacedReceive, is_encoded, send_json, send_response
 from askonce.gateway.passthrough import Passthrough
+from askonce.gateway.recording import Recording
 from askonce.gateway.routing import Upstreams
 from askonce.gateway.tenants import partitioner
+from askonce.invalidation.files import follow_files
 from askonce.orphan import worker_dies_with_server
 from askonce.ports import SupportsEpoch, SupportsWatch
 from askonce.settings.files import server_secret
@@ -35,15 +38,19 @@ from askonce.telemetry.fanout import Fanout
 from askonce.telemetry.figures import run_directory
 from askonce.telemetry.log import LogSink
 from askonce.telemetry.prometheus import CONTENT_TYPE, PrometheusSink
+from askonce.telemetry.recorder import Recorder
 from askonce.units import Seconds
-from askonce.wiring import build_cache, open_parts
+from askonce.wiring import build_cache, open_parts, watched_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from typing import Any
 
     from askonce.config import Config
+    from askonce.gateway.envelope import Envelope
     from askonce.gateway.http import Handler, Receive, Scope, Send
+    from askonce.invalidation.watch import Watch
+    from askonce.ports import Headers
     from askonce.wiring import Built, Parts
 
     OpensParts = Callable[..., Coroutine[Any, Any, Parts]]
@@ -79,7 +86,9 @@ class Service:
         self._chat: Handler = _not_started
         self._passthrough: Handler = _not_started
         self._feedback: Handler = _not_started
+        self._admin: Handler = _not_started
         self._slow_bodies = Deadlines(config.server.body_timeout)
+        self._recorder: Recorder | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
     def gateway(self) -> Gateway:
@@ -92,7 +101,12 @@ class Service:
             ("GET", "/metrics"): self.metrics,
         }
         return Gateway(
-            routes, self.passthrough, new_id=new_id, startup=self.start, shutdown=self.stop
+            routes,
+            self.passthrough,
+            new_id=new_id,
+            startup=self.start,
+            shutdown=self.stop,
+            admin=(self._config.admin.port, self.admin),
         )
 
     async def start(self) -> None:
@@ -121,6 +135,13 @@ class Service:
                 async with asyncio.timeout(PATIENCE):
                     await watch.refresh()
             self._tasks.append(asyncio.create_task(watch.follow()))
+            self._follow_files(watch)
+
+    def _follow_files(self, watch: Watch) -> None:
+        desk = self._built.desk if self._built is not None else None
+        files = watched_files(self._config.invalidation)
+        if desk is not None and files:
+            self._tasks.append(asyncio.create_task(follow_files(files, watch, desk)))
 
     async def _remember(self) -> None:
         """Take the evidence of earlier days, as far as that is quick; the rest follows."""
@@ -141,6 +162,7 @@ class Service:
         )
         if built.learning is not None:
             self._feedback = FeedbackRoute(built.learning, read_envelope)
+        self._operate(parts, built, upstreams, read_envelope)
         self._passthrough = Passthrough(upstreams, buffer_limit=config.server.max_body_bytes)
         self._chat = ChatRoute(
             built.cache,
@@ -151,12 +173,38 @@ class Service:
             sink=sink,
             new_id=new_id,
         )
+        if config.record.path:
+            self._recorder = Recorder.configured(config, sink)
+            recording = Recording(self._recorder, read_envelope, clock)
+            self._chat = recording.around(self._chat)
+            self._passthrough = recording.around(self._passthrough)
         upkeep = [tell_sizes(parts.store, parts.index, sink), self._figures.keep_publishing()]
         if isinstance(parts.store, SupportsWatch):
             parts.store.watch(built.exact.changed)
         elif isinstance(parts.store, SupportsEpoch):
             upkeep.append(follow_epoch(parts.store, built.exact))
         self._tasks = [asyncio.create_task(work) for work in upkeep]
+
+    def _operate(
+        self,
+        parts: Parts,
+        built: Built,
+        upstreams: Upstreams,
+        read_envelope: Callable[[Headers], Envelope],
+    ) -> None:
+        """Open the operators' API, if there is to be one."""
+        if self._config.admin.port and built.desk is not None:
+            self._admin = admin_of(
+                AdminParts(
+                    config=self._config,
+                    parts=parts,
+                    built=built,
+                    upstreams=upstreams,
+                    read_envelope=read_envelope,
+                    render=self._figures.render,
+                    clock=self._clock,
+                )
+            )
 
     async def stop(self) -> None:
         """Let answers under way end, then close all parts."""
@@ -165,6 +213,8 @@ class Service:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._built is not None:
             await self._built.close(GRACE)
+        if self._recorder is not None:
+            await self._recorder.close()
         if self._parts is not None:
             await self._parts.close()
 
@@ -176,6 +226,10 @@ class Service:
     async def feedback(self, scope: Scope, receive: Receive, send: Send) -> None:
         """`POST /askonce/feedback`."""
         await self._feedback(scope, receive, send)
+
+    async def admin(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Everything at the operators' port."""
+        await self._admin(scope, receive, send)
 
     async def passthrough(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Every other path under `/v1/`."""
@@ -230,6 +284,7 @@ def _chat_settings(config: Config, parts: Parts) -> ChatSettings:
     return ChatSettings(
         max_body_bytes=config.server.max_body_bytes,
         max_temperature=config.semantic.max_temperature,
+        by_meaning=config.semantic.conversations == "meaning",
         lives=Lives(
             exact=Seconds(config.exact.ttl if config.exact.enabled else 0),
             semantic=Seconds(config.semantic.ttl if semantic else 0),

@@ -32,11 +32,21 @@ class Watch:
         self._patience = patience
         self._rules = Revocations()
         self._read_at = Seconds(float("-inf"))
+        self._said: dict[str, str] = {}
+
+    def said_by(self, by: str) -> str | None:
+        """Why this one took something back last; None before it did."""
+        return self._said.get(by)
 
     @property
     def stamp(self) -> int:
         """The newest rule that is known here, for entries to come."""
         return self._rules.last
+
+    @property
+    def rules(self) -> int:
+        """How many different rules are in force."""
+        return len(self._rules)
 
     @property
     def blind(self) -> bool:
@@ -53,6 +63,7 @@ class Watch:
         while True:
             page = await self._log.read(self._rules.last, PAGE)
             last = page.rules[-1].seq if page.rules else page.last
+            self._said.update({rule.by: rule.why for rule in page.rules})
             self._rules.take(page.rules, birth=page.birth, last=last)
             if len(page.rules) < PAGE:
                 break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Similarity floors at which AskOnce is scored."""
     neighbours: int = 5
     """As `semantic.neighbours`."""
+    by_meaning: bool = False
+    """Whether earlier turns are compared by meaning, as `semantic.conversations` says."""
     limit: int = 3000
     """Rows taken of each set, in an order fixed by seed; 0 takes all."""
     cache: Path | None = None
@@ -143,7 +146,8 @@ def _stream_score(rule: str, floor: float, tally: Tally) -> StreamScore:
 
 
 async def _pairs(labelled: sets.LabelledSet, cache: VectorCache, options: Options) -> SetReport:
-    asked = [(sets.question(pair.a), sets.question(pair.b), pair) for pair in labelled.pairs]
+    read = partial(sets.question, by_meaning=options.by_meaning)
+    asked = [(read(pair.a), read(pair.b), pair) for pair in labelled.pairs]
     texts = [side.text for a, b, _ in asked for side in (a, b) if side is not None]
     found = await cache.embed(texts)
     judged = [
@@ -152,7 +156,7 @@ async def _pairs(labelled: sets.LabelledSet, cache: VectorCache, options: Option
             b=b.text,
             same=bool(pair.same),
             kind=pair.kind,
-            comparable=a.frame == b.frame,
+            comparable=sets.comparable(a, b),
             cosine=_cosine(found[a.text], found[b.text]),
         )
         for a, b, pair in asked

@@ -46,7 +46,7 @@ class PairRead(NamedTuple):
     same: bool
     kind: str
     comparable: bool
-    """Everything around the two texts is equal."""
+    """All around the two texts lets the tier compare them."""
 
     @property
     def cosine(self) -> float:
@@ -54,17 +54,21 @@ class PairRead(NamedTuple):
         return float(self.one.vector @ self.other.vector)
 
 
-def sides(labelled: sets.LabelledSet) -> list[tuple[Question, Question, sets.Pair]]:
+def sides(
+    labelled: sets.LabelledSet, *, by_meaning: bool = False
+) -> list[tuple[Question, Question, sets.Pair]]:
     """What the tier compares of each pair; pairs that it never compares are left out."""
     found = []
     for pair in labelled.pairs:
-        a, b = sets.question(pair.a), sets.question(pair.b)
+        a, b = (sets.question(side, by_meaning=by_meaning) for side in (pair.a, pair.b))
         if a is not None and b is not None:
             found.append((a, b, pair))
     return found
 
 
-def ready(labelled: sets.LabelledSet, read: Mapping[str, Text]) -> list[PairRead]:
+def ready(
+    labelled: sets.LabelledSet, read: Mapping[str, Text], *, by_meaning: bool = False
+) -> list[PairRead]:
     """The pairs both of whose texts were read."""
     return [
         PairRead(
@@ -74,9 +78,9 @@ def ready(labelled: sets.LabelledSet, read: Mapping[str, Text]) -> list[PairRead
             other=read[a.text],
             same=bool(pair.same),
             kind=pair.kind,
-            comparable=a.frame == b.frame,
+            comparable=sets.comparable(a, b),
         )
-        for a, b, pair in sides(labelled)
+        for a, b, pair in sides(labelled, by_meaning=by_meaning)
         if a.text in read and b.text in read
     ]
 

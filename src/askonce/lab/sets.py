@@ -11,6 +11,7 @@ import msgspec
 
 from askonce.canonical.request import Question, parse_chat, question_of
 from askonce.errors import ConfigError, RequestError
+from askonce.trust.context import Side, estranged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -99,12 +100,22 @@ def _opened(path: Path) -> BinaryIO | gzip.GzipFile:
     return gzip.GzipFile(path) if path.suffix == ".gz" else path.open("rb")
 
 
-def question(side: str | list[dict[str, Any]]) -> Question | None:
-    """What the semantic tier compares of one side of a pair; None where it never serves."""
+def question(side: str | list[dict[str, Any]], *, by_meaning: bool = False) -> Question | None:
+    """What the semantic tier compares of one side of a pair; None where it never serves.
+
+    by_meaning: as `semantic.conversations`.
+    """
     messages = [{"role": "user", "content": side}] if isinstance(side, str) else side
     body = msgspec.json.encode({"model": "any", "messages": messages})
     try:
-        asked = question_of(parse_chat(body), max_temperature=1.0)
+        asked = question_of(parse_chat(body), max_temperature=1.0, by_meaning=by_meaning)
     except RequestError:
         return None
     return asked if isinstance(asked, Question) else None
+
+
+def comparable(cached: Question, asked: Question) -> bool:
+    """Whether all around the two texts lets the tier compare them."""
+    if (cached.frame, cached.open) != (asked.frame, asked.open):
+        return False
+    return estranged(Side(asked.text, asked.turns), Side(cached.text, cached.turns)) is None

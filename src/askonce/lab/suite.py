@@ -58,6 +58,8 @@ class SuiteOptions(msgspec.Struct, frozen=True, kw_only=True):
     neighbours: int = 8
     floor: float = 0.97
     """Of the static rule, as `semantic.floor`."""
+    by_meaning: bool = False
+    """Whether earlier turns are compared by meaning, as `semantic.conversations` says."""
     cache: Path | None = None
 
 
@@ -101,7 +103,8 @@ async def run(
         texts = [side.text for *both, _ in pairwise.sides(labelled) for side in both]
         read = await readings.read(f"{labelled.name}.pairs", texts)
         progress(f"{labelled.name}: {len(labelled.pairs)} pairs")
-        report = _with_pairs(report, labelled.name, pairwise.ready(labelled, read), options)
+        pairs = pairwise.ready(labelled, read, by_meaning=options.by_meaning)
+        report = _with_pairs(report, labelled.name, pairs, options)
     return msgspec.structs.replace(report, streams=tuple(streams))
 
 

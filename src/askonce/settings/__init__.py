@@ -1,6 +1,7 @@
 """From what the operator wrote to one `Config`: defaults < TOML file < environment < flags."""
 
 from askonce.settings.files import (
+    admin_token,
     data_dir,
     find_config_file,
     known_secret,
@@ -19,6 +20,7 @@ from askonce.settings.parse import Setting, build, from_environ, from_table
 __all__ = [
     "HANDED_OVER",
     "Setting",
+    "admin_token",
     "build",
     "data_dir",
     "find_config_file",

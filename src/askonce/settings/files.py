@@ -65,12 +65,20 @@ def known_secret(directory: Path) -> bytes | None:
     return server_secret(directory) if (directory / "secret").exists() else None
 
 
+def admin_token(directory: Path) -> str:
+    """The admin token kept in a data directory, made on first use."""
+    return _kept(directory / "admin-token").hex()
+
+
 def server_secret(directory: Path) -> bytes:
     """The secret kept in a data directory, made on first use; the same for all processes."""
-    path = directory / "secret"
+    return _kept(directory / "secret")
+
+
+def _kept(path: Path) -> bytes:
     try:
         if not path.exists():
-            make_data_dir(directory)
+            make_data_dir(path.parent)
             _create_once(path, secrets.token_bytes(SECRET_LENGTH).hex())
         secret = bytes.fromhex(path.read_text("ascii").strip())
     except OSError as reason:

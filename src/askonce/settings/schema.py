@@ -73,7 +73,8 @@ def describe(kind: inspect.Type) -> str:
         case inspect.VarTupleType():
             return f"a list, each {describe(kind.item_type)}"
         case inspect.DictType():
-            return "a table for each name"
+            each = "text" if isinstance(kind.value_type, inspect.StrType) else "a table"
+            return f"{each} for each name"
         case _:
             return "text"
 

@@ -28,6 +28,7 @@ from askonce.events import (
     HeldBytes,
     Judged,
     Part,
+    Recorded,
     Served,
     StepSkipped,
     Tier,
@@ -95,6 +96,12 @@ METRICS = (
         "The wrong rate at or above the threshold is below this, at 95 %",
     ),
     Metric("askonce_trust_labels", "gauge", ("namespace",), "Verdicts so far"),
+    Metric(
+        "askonce_recorded_calls_total",
+        "counter",
+        ("outcome",),
+        "Calls written to the request log, or why not",
+    ),
     Metric("askonce_workers", "gauge", (), "Worker processes that answer"),
     Metric("askonce_build_info", "gauge", ("version",), "Always 1"),
 )
@@ -155,6 +162,7 @@ class PrometheusSink:
             Embedded: lambda event: self._embedding.observe(event.took),
             Judged: self._judged,
             TrustMoved: self._trust_moved,
+            Recorded: lambda event: self._count(("askonce_recorded_calls_total", event.outcome)),
         }
 
     def emit(self, event: Event) -> None:

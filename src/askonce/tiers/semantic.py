@@ -9,14 +9,25 @@ import msgspec
 from askonce.errors import EmbedderBusy
 from askonce.events import GuardVetoed
 from askonce.ports import ReadText, SupportsTokens
+from askonce.trust.context import Side, estranged
 from askonce.trust.guards import veto
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from askonce.canonical.entry import Entry
+    from askonce.canonical.request import Question
     from askonce.ports import Embedder, IndexedText, Neighbour, Sink, VectorIndex
     from askonce.trust.desk import Verdict
     from askonce.units import Cosine, Seconds
+
+
+def one_question(asked: Question, cached: Entry) -> bool:
+    """Whether questions that pass for one by their texts are one after what was said before."""
+    if not asked.open:
+        return True
+    one, other = Side(asked.text, asked.turns), Side(cached.question, cached.turns)
+    return estranged(one, other) is None
 
 
 class Finding:
@@ -55,6 +66,10 @@ class Finding:
                 yield neighbour
             else:
                 self._vetoed(guard)
+
+    def estranged(self) -> None:
+        """Tell that a candidate's question means another one after what was said before it."""
+        self._vetoed("context")
 
     def _vetoed(self, guard: str) -> None:
         self._sink.emit(GuardVetoed(guard))

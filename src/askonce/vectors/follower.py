@@ -8,6 +8,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 import msgspec
+import numpy as np
 
 from askonce.errors import VectorIndexError
 from askonce.ports import Neighbour
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 _SPARE = 4
 """Candidates beyond k: ranks of the graph are rough, and some may be dead."""
 
+_ROUGHLY = 1e-4
+"""What the exact score of a row may lie above its quick one."""
 _MOST_WANTED = 512
 _READ_AT_ONCE = 512
 _REREAD_FROM = 1000
@@ -86,6 +89,18 @@ class Follower:
                 if len(live) >= k or len(live) == len(near):
                     return _ranked(live, vector)[:k]
                 wanted = min(2 * wanted, _MOST_WANTED)
+
+    def alike(
+        self, vector: Vector, *, floor: Cosine, after: int, now: UnixTime
+    ) -> tuple[list[Neighbour], int | None]:
+        """Live items at or above the floor among some rows past `after`, and where to go on."""
+        with self._file() as rows:
+            seqs, vectors = rows.block(after, _READ_AT_ONCE)
+            if not seqs:
+                return [], None
+            near = np.flatnonzero(vectors @ vector >= floor - _ROUGHLY)
+            live = _live(rows.fetch([seqs[at] for at in near]), now)
+            return [each for each in _ranked(live, vector) if each.score >= floor], seqs[-1]
 
     def add(self, partition: bytes, item: IndexedText, vector: Vector, *, now: UnixTime) -> Added:
         """Insert or replace by key."""

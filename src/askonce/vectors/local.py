@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import heapq
+from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, TypeVar
 
 from askonce.errors import MissingExtra, VectorIndexError
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from askonce.ports import Clock, IndexedText, Neighbour, Sink, Vector
+    from askonce.units import Cosine
     from askonce.vectors.rows import Added
 
 T = TypeVar("T")
@@ -90,6 +94,20 @@ class LocalIndex:
         self._searches += 1
         self._settle_later()
         return found
+
+    async def search_all(self, vector: Vector, *, floor: Cosine, limit: int) -> list[Neighbour]:
+        """See `SupportsSearchAll`; reads the whole file in slices, so that lookups get through."""
+        self._check(vector)
+        now, after = self._clock.now(), 0
+        best: list[Neighbour] = []
+        while True:
+            found, onwards = await self._run(
+                partial(self._follower.alike, vector, floor=floor, after=after, now=now)
+            )
+            best = heapq.nlargest(limit, [*best, *found], key=attrgetter("score"))
+            if onwards is None:
+                return best
+            after = onwards
 
     async def delete(self, keys: Sequence[bytes]) -> int:
         """Remove items by entry key in any partition; returns how many live ones there were."""

@@ -144,6 +144,15 @@ class Rows:
         values = (partition, self._embedder, 4 * self._dim, bottom, limit)
         return self._vectors("seq < ? ORDER BY seq DESC LIMIT ?", values)
 
+    def block(self, after: int, limit: int) -> tuple[list[int], NDArray[np.float32]]:
+        """Rows of any partition past a number, oldest first: numbers and vectors."""
+        found = self._db.execute(
+            "SELECT seq, vector FROM items"
+            " WHERE seq > ? AND embedder = ? AND length(vector) = ? ORDER BY seq LIMIT ?",
+            (after, self._embedder, 4 * self._dim, limit),
+        ).fetchall()
+        return self._stacked(found)
+
     def fetch(self, seqs: Sequence[int]) -> list[Row]:
         """The rows that are there and whole, in no order."""
         marks = ",".join("?" * len(seqs))
@@ -240,6 +249,9 @@ class Rows:
             f" WHERE partition = ? AND embedder = ? AND length(vector) = ? AND {rest}",
             values,
         ).fetchall()
+        return self._stacked(found)
+
+    def _stacked(self, found: list[tuple[int, bytes]]) -> tuple[list[int], NDArray[np.float32]]:
         joined = b"".join(blob for _, blob in found)
         vectors = np.frombuffer(joined, dtype=np.float32).reshape(len(found), self._dim)
         return [seq for seq, _ in found], vectors

@@ -1,0 +1,1 @@
+"""A request log, replayed: what each tier would have answered, and how to set them."""

@@ -143,8 +143,10 @@ class Replica:
         """Whether it leads a flight."""
         return bool(self.store._flights._leads)
 
-    async def crash(self) -> None:
-        """End without a word to anybody, as a killed process does."""
+    async def crash(self, *callers: asyncio.Task[Got]) -> None:
+        """End without a word to anybody, as a killed process does; callers: its own."""
+        for caller in callers:
+            caller.cancel()
         self.crashed = True
         tasks = [lead.task for each in self.store._flights._leads.values() for lead in each]
         for task in [*tasks, *self.cache._leads.values()]:

@@ -91,9 +91,7 @@ async def test_a_dead_leader_is_replaced(server: Redis, run: int) -> None:
             for n in range(12)
         ]
         await asyncio.sleep(draw.random() * 0.5)
-        await first.crash()
-        for task in lost:
-            task.cancel()
+        await first.crash(*lost)
         got = await asyncio.gather(*waits)
         assert {each.text for _, each in got} == {WORDS}
         assert engine.calls <= 2
@@ -112,8 +110,7 @@ async def test_a_second_answer_that_differs_is_no_rest_of_the_first(server: Redi
         half = asyncio.create_task(two.get(stream=True))
         whole = asyncio.create_task(three.get(stream=False))
         await asyncio.sleep(0.5)
-        await one.crash()
-        lost.cancel()
+        await one.crash(lost)
         with pytest.raises(UpstreamBroken):
             await half
         assert (await whole).text in {f"2: {WORDS}", f"3: {WORDS}"}

@@ -137,7 +137,6 @@ class Link:
         """Release everything; idempotent."""
         self._task.cancel()
         await asyncio.wait([self._task])
-        self._reason = "the store is closed"
         self._tried()
 
     async def _keep(self) -> None:
@@ -154,6 +153,7 @@ class Link:
                 self._trying = asyncio.get_running_loop().create_future() if lived else None
                 self._down(connection.lost.result())
         finally:
+            self._reason = "the store is closed"
             if self.connection is not None:
                 self.connection.fail("the store is closed")
                 self.connection = None

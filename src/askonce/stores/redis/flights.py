@@ -352,7 +352,7 @@ class RedisFollowed:
         if int(number) != self._read:
             raise StoreError("pieces of a flight are gone already")
         bound = self._place.bound(self._read)
-        data = open_frame(bound, memoryview(frame), self._clock.now())
+        data = open_frame(bound, frame, self._clock.now())
         if data is None:
             raise StoreError("pieces of a flight are too old")
         self._last, pieces = _decode(data)

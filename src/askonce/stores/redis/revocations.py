@@ -98,7 +98,7 @@ class RedisRevocations:
 
 def _rule(seq: bytes, frame: bytes) -> Revocation:
     try:
-        rule = _decode(open_frame(_BOUND, memoryview(frame), 0.0) or b"")
+        rule = _decode(open_frame(_BOUND, frame, 0.0) or b"")
     except (EntryUnreadable, msgspec.MsgspecError):
         raise StoreError("a rule of the revocation log cannot be read") from None
     return msgspec.structs.replace(rule, seq=int(seq))

@@ -80,14 +80,16 @@ class RedisStore:
             raise
 
     def _open(self, key: bytes, reply: object) -> bytes | None:
-        match reply:
-            case [_, None] | [None, bytes()]:
-                return None
-            case [bytes(generation), bytes(value)]:
-                if value[:8] != generation:
-                    return None
-                return open_frame(key, memoryview(value)[FRONT:], self._clock.now())
-        raise Foreign("the server speaks garbage: another's reply")
+        if not isinstance(reply, list) or len(reply) != 2:
+            raise Foreign("the server speaks garbage: another's reply")
+        generation, value = reply
+        if generation is None or value is None:
+            return None
+        if not isinstance(generation, bytes) or not isinstance(value, bytes):
+            raise Foreign("the server speaks garbage: another's reply")
+        if value[:8] != generation:
+            return None
+        return open_frame(key, value, self._clock.now(), start=FRONT)
 
     async def put(
         self, key: bytes, value: bytes, *, ttl: Seconds, tags: Sequence[str] = ()

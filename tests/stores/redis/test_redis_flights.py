@@ -50,6 +50,7 @@ async def test_four_hundred_equal_requests_are_one_call(kind: Kind, tmp_path: Pa
             runs = [one(replicas[n % 4], stream=n % 8 < 4) for n in range(400)]
             assert set(await asyncio.gather(*runs)) == {WORDS}
             assert engine.calls == 1
+            await asyncio.gather(*(each.cache.settled() for each in replicas))
             assert (await replicas[0].store.stats()).entries == 1
 
 

@@ -3,13 +3,16 @@ PYTHON = $(shell scripts/find-python)
 BIN = .venv/bin
 CORE = src/askonce/canonical/*,src/askonce/policy/*,src/askonce/trust/*,src/askonce/tiers/*,src/askonce/flow.py,src/askonce/errors.py,src/askonce/events.py,src/askonce/units.py,src/askonce/config.py,src/askonce/ports.py
 
-.PHONY: serve example test test-stores servers check format lint types contracts coverage docs bench bench-stores pins serve-env dev-env clean
+.PHONY: serve example story test test-stores servers check format lint types contracts coverage docs bench bench-stores pins serve-env dev-env clean
 
 serve: serve-env ## start AskOnce; ARGS="--port 8401" passes flags
 	$(BIN)/askonce serve $(ARGS)
 
 example: dev-env ## ask a running AskOnce, and see who answers
 	@$(BIN)/python examples/first_answers.py
+
+story: dev-env ## watch a cache learn how far it may go, and stop when answers change
+	@$(BIN)/python examples/learning_to_trust.py
 
 test: dev-env servers ## run the tests; ARGS="-k name" passes flags
 	$(BIN)/pytest $(ARGS)

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from bench.stats import Report
 
-ALONE = ("keys", "hits", "misses", "lookup", "isolation", "memory")
-NAMES = (*ALONE, "stores", "fleet")
-"""The last two need servers, which `make servers` lays."""
+ALONE = ("keys", "hits", "misses", "lookup", "decide", "isolation", "memory")
+NAMES = (*ALONE, "stores", "fleet", "memcached")
+"""The last ones need servers, which `make servers` lays."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from askonce.worker import Worker, WorkerBusy, WorkerClosed
+from askonce.worker import Worker, WorkerBusy, WorkerClosed, gently
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -270,3 +270,13 @@ async def test_a_worker_that_lingers_takes_what_comes_meanwhile_into_one_batch()
     assert await asyncio.gather(*jobs) == [1, 2]
     assert batches == [1]
     await worker.close()
+
+
+def test_gentle_work_rests_in_proportion_to_what_it_did(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At a share of a fifth each piece is followed by a rest four times as long."""
+    spans: list[float] = []
+    used = iter([0.0, 2.0, 2.0, 5.0, 5.0, 5.0])
+    monkeypatch.setattr("askonce.worker.time.thread_time", lambda: next(used))
+    monkeypatch.setattr("askonce.worker.time.sleep", spans.append)
+    gently(iter([None, None]), 0.2)
+    assert spans == [8.0, 12.0]

@@ -36,6 +36,13 @@ class ServerConfig(Section, frozen=True):
     """Log one line a request: who answered and how long it took, never its text."""
 
 
+class PriceConfig(Section, frozen=True):
+    """`[upstream.prices.PATTERN]`: USD a million tokens."""
+
+    prompt: Annotated[float, Meta(ge=0)] = 0.0
+    completion: Annotated[float, Meta(ge=0)] = 0.0
+
+
 class UpstreamConfig(Section, frozen=True):
     """`[[upstream]]`: one engine or provider; the first that matches the model serves it."""
 
@@ -59,6 +66,9 @@ class UpstreamConfig(Section, frozen=True):
     """Bound of connections, for each worker."""
     ask_usage: bool = True
     """Ask for usage in streams (`stream_options.include_usage`), so that a hit can replay it."""
+    prices: dict[str, PriceConfig] = {}
+    """Tables `[upstream.prices.PATTERN]`: USD a million tokens, `prompt` and `completion`, of the
+    models that the pattern names; the first that fits counts."""
 
 
 class ExactConfig(Section, frozen=True):
@@ -67,7 +77,7 @@ class ExactConfig(Section, frozen=True):
     enabled: bool = True
     """Whether the same request is answered from the cache."""
     store: str = "sqlite"
-    """`sqlite` (in data_dir), `sqlite:///path`, `memory`, or a URL of Redis or Valkey."""
+    """`sqlite` (in data_dir), `sqlite:///path`, `memory`, or a URL of Redis or Memcached."""
     ttl: Positive = 3600.0
     """Seconds an answer lives, unless its caller asks otherwise."""
     ignored_headers: tuple[str, ...] = ()
@@ -80,6 +90,16 @@ class ExactConfig(Section, frozen=True):
     """Bound of the store's values."""
     max_entry_bytes: Count = 4 * 1024 * 1024
     """A larger answer is not stored."""
+    tenant_bytes: Size = 0
+    """Bound of one tenant's values in the store; past it the tenant's oldest leave. 0: none."""
+    admit: Literal["first", "second"] = "first"
+    """`second`: an answer is stored when its request comes again, so that one-time ones are not."""
+    compress_over: Size = 16 * 1024
+    """Bytes from which on a value is compressed in a store on other machines; 0 never does."""
+    seal_keys: tuple[str, ...] = ()
+    """Keys to encrypt values with, 64 hexadecimal digits each; the first seals, all open."""
+    seal_key_file: str = ""
+    """File with further such keys, one a line."""
 
 
 class SemanticConfig(Section, frozen=True):
@@ -99,8 +119,22 @@ class SemanticConfig(Section, frozen=True):
     """`equal`: all earlier turns are the same; `meaning`: they are shown to matter alike."""
     max_temperature: Annotated[float, Meta(ge=0)] = 1.0
     """A request that asks for more is left to the engine: it wants variety."""
+    embedder: str = "onnx"
+    """`onnx`, `sentence-transformers`, or the URL up to `/v1` of an OpenAI-compatible API."""
     model: str = ""
-    """Path of an ONNX file or folder; empty means an installed package."""
+    """Path of an ONNX file or folder, empty for an installed package; or an API's model."""
+    prefix: str = ""
+    """Put before every text, as E5 models want `query: `; a new one begins a new index."""
+    api_key: str = ""
+    """Bearer token for the API of `embedder`."""
+    api_key_file: str = ""
+    """File with that token."""
+    window: Count = 512
+    """Tokens that the API's model reads at most; longer texts are not answered by meaning."""
+    dimension: Size = 0
+    """Of the API's vectors; 0 asks it at the start."""
+    memo_bytes: Size = 4 * 1024 * 1024
+    """Bound of what is remembered of recent texts, for each worker."""
     hub: str = ""
     """`owner/name@revision` to download when there is no path and no package."""
     mode: Literal["accurate", "fast"] = "accurate"
@@ -147,6 +181,10 @@ class TrustConfig(Section, frozen=True):
     """Most audits, for each worker; 0 means none."""
     audits_at_once: Count = 1
     """Audits under way at most, for each worker."""
+    usd_per_hour: Annotated[float, Meta(ge=0)] = 0.0
+    """Most USD that audits and the judge's model cost, for each worker; 0 sets no bound."""
+    cross_encoder: str = ""
+    """Path of an ONNX cross-encoder with its `tokenizer.json` beside it, asked in doubt."""
     judge_model: str = ""
     """Model that compares answers where the rules cannot; empty means rules alone."""
     judge_calls_per_minute: Positive = 30.0
@@ -201,6 +239,10 @@ class TenantConfig(Section, frozen=True):
 
     scope: Literal["credential", "shared"] = "credential"
     """`credential`: who shows the same credential; `shared`: all."""
+    confirm: Literal["semantic", "all", "off"] = "semantic"
+    """Shared answers wait until other callers were told the same: those by meaning, `all`, none."""
+    confirmations: Annotated[int, Meta(ge=1, le=8)] = 1
+    """How many other callers."""
     secret: str = ""
     """Keys the hash of credentials; empty means one generated once in data_dir."""
 

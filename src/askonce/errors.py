@@ -14,6 +14,8 @@ AskOnceError
 │   ├── EmbedderError        an embedder failed
 │   │   ├── EmbedderBusy     its queue is full: shed, not broken
 │   │   └── TextTooLong      the text is longer than its window
+│   ├── VerifierError        a verifier failed
+│   │   └── VerifierBusy     its queue is full: shed, not broken
 │   └── EntryUnreadable      stored bytes are not a valid entry
 └── AnswerUnusable           an engine answer cannot be cached; carries the reason
 """
@@ -107,7 +109,15 @@ class EmbedderBusy(EmbedderError):
 
 
 class TextTooLong(EmbedderError):
-    """The text is longer than the embedder's window."""
+    """The text is longer than the model's window."""
+
+
+class VerifierError(CacheFault):
+    """A verifier failed."""
+
+
+class VerifierBusy(VerifierError):
+    """Its queue is full: the pair was shed, nothing is broken."""
 
 
 class EntryUnreadable(CacheFault):

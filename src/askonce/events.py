@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from askonce.units import Bytes, Seconds, Tokens
+from askonce.units import USD, Bytes, Seconds, Tokens
 
 Tier = Literal["exact", "semantic", "collapsed", "engine", "passthrough", "none"]
 """Who answered: `collapsed` is a follower of somebody else's engine call, `none` a refusal."""
@@ -21,6 +21,7 @@ Part = Literal[
     "semantic",
     "semantic_write",
     "trust",
+    "verifier",
     "evidence",
     "audit",
     "revocations",
@@ -80,11 +81,19 @@ class BreakerMoved(Event, frozen=True, gc=False):
 
 
 class Evicted(Event, frozen=True, gc=False):
-    """Entries left to make room (`capacity`) or because their life ended (`expired`)."""
+    """Entries left to make room (`capacity`), for their tenant's share (`tenant`), because their
+    life ended (`expired`), or because they were taken away (`cleared`)."""
 
     part: Part
-    cause: Literal["capacity", "expired", "cleared"]
+    cause: Literal["capacity", "tenant", "expired", "cleared"]
     entries: int
+
+
+class Unreadable(Event, frozen=True, gc=False):
+    """Stored bytes could not be used, which made a miss; the reason is the store's word for it."""
+
+    part: Part
+    reason: str
 
 
 class HeldBytes(Event, frozen=True, gc=False):
@@ -102,6 +111,19 @@ class Judged(Event, frozen=True, gc=False):
     verdict: Literal["same", "different", "unsure"]
 
 
+class Confirmation(Event, frozen=True, gc=False):
+    """An answer was kept from a caller who shares answers, or compared with another caller's."""
+
+    outcome: Literal["withheld", "same", "different", "unsure"]
+
+
+class Paid(Event, frozen=True, gc=False):
+    """An engine was asked for evidence alone."""
+
+    purpose: Literal["audit", "judge"]
+    cost: USD
+
+
 class TrustMoved(Event, frozen=True, gc=False):
     """Evidence came in: how far a namespace may go now."""
 
@@ -113,6 +135,12 @@ class TrustMoved(Event, frozen=True, gc=False):
     """The wrong rate at or above the threshold is below this."""
     labels: float
     """Verdicts so far."""
+
+
+class IndexedLate(Event, frozen=True, gc=False):
+    """A question that a busy embedder had no time for: it waits, is indexed after all, or not."""
+
+    outcome: Literal["waits", "indexed", "lost"]
 
 
 class Embedded(Event, frozen=True, gc=False):

@@ -126,6 +126,22 @@ class SupportsAbsence(Protocol):
         ...
 
 
+class Owner(msgspec.Struct, frozen=True, gc=False):
+    """Whom an entry is counted for."""
+
+    tenant: str
+    """The caller's partition in hexadecimal digits, or the beginning of it."""
+    namespace: str = ""
+
+
+class Owned(msgspec.Struct, frozen=True):
+    """What a store holds of one owner."""
+
+    owner: Owner
+    entries: int
+    size: Bytes
+
+
 class Put(msgspec.Struct, frozen=True):
     """One entry to be put."""
 
@@ -134,6 +150,10 @@ class Put(msgspec.Struct, frozen=True):
     ttl: Seconds
     """More than 0."""
     tags: tuple[str, ...] = ()
+    owner: Owner | None = None
+    """Whom it is counted for, where the store counts."""
+    share: int = 0
+    """Bytes that the owner's tenant may have; past it the oldest of its own leave. 0: any."""
 
 
 @runtime_checkable
@@ -193,6 +213,15 @@ class SupportsFlights(Protocol):
         ...
 
 
+@runtime_checkable
+class SupportsOwners(Protocol):
+    """A store that counts by owner, and keeps the shares of `Put`."""
+
+    async def owned(self, limit: int) -> list[Owned]:
+        """Owners with most bytes first; entries without an owner are not among them."""
+        ...
+
+
 V = TypeVar("V")
 
 
@@ -201,19 +230,15 @@ class HotCache(Protocol[V]):
 
     def get(self, key: bytes, now: float) -> V | None:
         """The live value, or None; marks it as used."""
-        ...
 
     def put(self, key: bytes, value: V, size: int, expires_at: float) -> int:
         """Keep a value of that many bytes; returns how many others had to leave."""
-        ...
 
     def discard(self, key: bytes) -> None:
         """Drop one key; nothing happens when it is not there."""
-        ...
 
     def clear(self) -> int:
         """Drop everything; returns how many entries there were."""
-        ...
 
 
 class Embedder(Protocol):
@@ -326,15 +351,12 @@ class UpstreamResponse(Protocol):
 
     def chunks(self) -> AsyncIterator[bytes]:
         """Body bytes as they arrive; raises UpstreamBroken when they break off."""
-        ...
 
     async def read(self) -> bytes:
         """The whole body; raises UpstreamBroken when it breaks off."""
-        ...
 
     async def close(self) -> None:
         """Give the connection back, or drop it when the body was not read whole; idempotent."""
-        ...
 
 
 class Upstream(Protocol):
@@ -372,15 +394,29 @@ class Judge(Protocol):
 
     async def judge(self, question: str, cached: str, fresh: str) -> Verdict:
         """Compare; never raises: a judge that cannot tell, or is not allowed to, is unsure."""
-        ...
 
     async def close(self) -> None:
         """Release what it made itself; idempotent."""
-        ...
 
 
-EvidenceSource = Literal["miss", "audit", "shadow", "operator", "caller", "hit"]
+class Verifier(Protocol):
+    """A second, dearer opinion on whether the answer to a cached question is right for another."""
+
+    def expected_time(self, question: str, cached: str) -> Seconds:
+        """How long `verify` would take now, waiting included; an estimate, 0 while unknown."""
+
+    async def verify(self, question: str, cached: str) -> float:
+        """Log odds that it is; raises VerifierBusy (full: shed), TextTooLong, VerifierError."""
+
+    async def close(self) -> None:
+        """Release everything; idempotent."""
+
+
+LabelSource = Literal["miss", "audit", "shadow", "operator", "caller", "hit"]
 """Who asked the engine, or who said so; a `hit` has no label yet."""
+EvidenceSource = Literal[LabelSource, "asked"]
+"""What was `asked` is no label: it carries the requests that the process named by its `request_id`
+has decided."""
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
@@ -406,7 +442,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """With which this one was drawn, in (0, 1]; its weight is the inverse."""
     mode: Literal["off", "shadow", "on"]
     look: bytes = b""
-    """On the first of a request's records: all that was measured, for verifiers to learn from."""
+    """On the first of a request's records: all that was measured, for verifiers to learn from.
+    On one that was `asked`: the requests, packed by `trust.asked`."""
     retracted: bool = False
     """The entry has been marked bad."""
     seq: int = 0
@@ -421,19 +458,15 @@ class EvidenceLog(Protocol):
 
     async def append(self, records: Sequence[Evidence]) -> int:
         """Add all or none in order; returns the last one's seq, or 0 for no records."""
-        ...
 
     async def since(self, seq: int, limit: int) -> list[Evidence]:
         """Records after that seq, oldest first; seqs grow, even past a file that was lost."""
-        ...
 
     async def of_request(self, request_id: str) -> list[Evidence]:
         """All records of one request, oldest first."""
-        ...
 
     async def of_entry(self, entry: bytes) -> list[Evidence]:
         """All records about one entry, oldest first."""
-        ...
 
     async def retract(self, entry: bytes) -> int:
         """Mark an entry's records; returns how many were not marked before.
@@ -441,15 +474,12 @@ class EvidenceLog(Protocol):
         A record of its own says so to those who follow the log: `operator`, `different`,
         `retracted`, in the newest record's namespace and partition, empty where there is none.
         """
-        ...
 
     async def stats(self) -> StoreStats:
         """Count records and their bytes."""
-        ...
 
     async def close(self) -> None:
         """Release everything; idempotent; later calls raise StoreError."""
-        ...
 
 
 class Selector(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -526,4 +556,3 @@ class Statistics(Protocol):
 
     def statistics(self) -> Mapping[str, float]:
         """Current figures by name; cheap and synchronous."""
-        ...

@@ -16,5 +16,8 @@ Cosine = NewType("Cosine", float)
 Tokens = NewType("Tokens", int)
 """A count of model tokens."""
 
+USD = NewType("USD", float)
+"""Money."""
+
 Bytes = NewType("Bytes", int)
 """A size."""

@@ -8,16 +8,20 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from hashlib import blake2b
 from pathlib import Path
+from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from askonce.cache.ask import Limits
+from askonce.cache.confirm import Confirmations, Wanted
 from askonce.cache.driver import Cache
 from askonce.cache.fleet import Fleet
+from askonce.cache.late import LateIndex
 from askonce.cache.leader import Parts as CacheParts
 from askonce.cache.learning import Effort, Learning
 from askonce.cache.learning import Parts as LearningParts
 from askonce.cache.steps import Steps
 from askonce.cache.write_back import WriteBack
+from askonce.embedders.kinds import open_embedder
 from askonce.errors import CacheFault, ConfigError
 from askonce.invalidation.desk import InvalidationDesk
 from askonce.invalidation.files import FileWatch
@@ -25,16 +29,19 @@ from askonce.invalidation.watch import Watch
 from askonce.judges.cascade import CascadeJudge
 from askonce.judges.llm import LlmJudge, LlmLimits
 from askonce.judges.rules import RulesJudge
+from askonce.policy.doorkeeper import Doorkeeper
 from askonce.ports import Selector, SupportsFlights
+from askonce.stores.envelope import Envelope, KeyRing, SealedStore, read_keys
 from askonce.stores.evidence import open_evidence
 from askonce.stores.hot import HotEntries
-from askonce.stores.urls import open_revocations, open_store
+from askonce.stores.urls import LOCAL, namespace_of, open_revocations, open_store
 from askonce.tiers.exact import ExactTier
 from askonce.tiers.semantic import SemanticTier
 from askonce.trust.bound import JudgeError
 from askonce.trust.budget import PRESETS, Budget, Caution
 from askonce.trust.ledger import Policy
 from askonce.trust.names import Namespaces, Rules
+from askonce.trust.purse import Price, Purse
 from askonce.units import Cosine, Seconds
 from askonce.upstreams.http import HttpUpstream
 from askonce.worker import Worker
@@ -52,6 +59,7 @@ if TYPE_CHECKING:
         Store,
         Upstream,
         VectorIndex,
+        Verifier,
     )
     from askonce.trust.desk import TrustDesk
 
@@ -81,12 +89,14 @@ class Parts:
     """Why the semantic tier is off though it is configured, in plain words; else empty."""
     evidence: EvidenceLog | None = None
     revocations: RevocationLog | None = None
+    second: Verifier | None = None
 
     async def close(self) -> None:
         """Release everything."""
         for _, upstream in self.upstreams:
             await upstream.close()
-        for part in (self.embedder, self.index, self.evidence, self.revocations, self.store):
+        inner = (self.embedder, self.index, self.evidence, self.second)
+        for part in (*inner, self.revocations, self.store):
             if part is not None:
                 await part.close()
 
@@ -97,13 +107,7 @@ async def open_parts(config: Config, *, clock: Clock, sink: Sink) -> Parts:
     A semantic tier that cannot be opened is left off: the rest works without it.
     """
     upstreams = tuple((one.models, open_upstream(one)) for one in config.upstream)
-    store = open_store(
-        config.exact.store,
-        clock=clock,
-        sink=sink,
-        max_bytes=config.exact.disk_bytes,
-        data_dir=Path(config.server.data_dir),
-    )
+    store = open_exact_store(config, clock=clock, sink=sink)
     embedder, index, semantic_off = None, None, ""
     if config.semantic.enabled:
         try:
@@ -112,13 +116,52 @@ async def open_parts(config: Config, *, clock: Clock, sink: Sink) -> Parts:
             semantic_off = str(reason)
             log.warning("the semantic tier is off: %s", reason)
     evidence = open_log(config, clock=clock, sink=sink) if index is not None else None
+    second = await _open_second(config, clock=clock) if evidence is not None else None
     revocations = open_revocations(
         config.invalidation.log or config.exact.store,
         clock=clock,
         sink=sink,
         data_dir=Path(config.server.data_dir),
     )
-    return Parts(store, embedder, index, upstreams, semantic_off, evidence, revocations)
+    return Parts(store, embedder, index, upstreams, semantic_off, evidence, revocations, second)
+
+
+async def _open_second(config: Config, *, clock: Clock) -> Verifier | None:
+    """A cross-encoder that cannot be opened is left off: the learned score decides alone."""
+    if not config.trust.cross_encoder:
+        return None
+    from askonce.verifiers.onnx import OnnxVerifier
+
+    try:
+        return await OnnxVerifier.open(config.trust.cross_encoder, clock=clock)
+    except ConfigError as reason:
+        log.warning("there is no second opinion: %s", reason)
+        return None
+
+
+def open_exact_store(config: Config, *, clock: Clock, sink: Sink) -> Store:
+    """The store of tier 2, inside a running event loop; raises ConfigError.
+
+    Values that leave this machine are in envelopes, and with sealing keys all are.
+    """
+    exact = config.exact
+    keys = read_keys(exact.seal_keys, exact.seal_key_file)
+    ring = KeyRing(keys) if keys else None
+    store = open_store(
+        exact.store,
+        clock=clock,
+        sink=sink,
+        max_bytes=exact.disk_bytes,
+        data_dir=Path(config.server.data_dir),
+    )
+    if ring is None and exact.store.partition(":")[0] in LOCAL:
+        return store
+    envelope = Envelope(
+        f"exact {namespace_of(exact.store)}",
+        compress_over=exact.compress_over,
+        keys=ring,
+    )
+    return SealedStore(store, envelope, sink=sink)
 
 
 def open_log(config: Config, *, clock: Clock, sink: Sink) -> EvidenceLog | None:
@@ -137,11 +180,10 @@ def open_upstream(config: UpstreamConfig) -> Upstream:
 async def _open_semantic(
     config: Config, *, clock: Clock, sink: Sink
 ) -> tuple[Embedder, VectorIndex]:
-    from askonce.embedders.onnx import OnnxEmbedder
     from askonce.vectors.local import LocalIndex
 
     data_dir = Path(config.server.data_dir)
-    embedder = await OnnxEmbedder.open(config.semantic, data_dir=data_dir, clock=clock, sink=sink)
+    embedder = await open_embedder(config.semantic, data_dir=data_dir, clock=clock, sink=sink)
     try:
         index = LocalIndex(
             data_dir / "vectors.sqlite3",
@@ -182,14 +224,31 @@ async def build_cache(
     hot: HotEntries[Entry] = HotEntries(config.exact.memory_bytes)
     watch = _watch(config, parts, clock)
     exact = ExactTier(
-        parts.store, hot, clock=clock, sink=sink, serves=None if watch is None else watch.serves
+        parts.store,
+        hot,
+        clock=clock,
+        sink=sink,
+        serves=None if watch is None else watch.serves,
+        tenant_bytes=config.exact.tenant_bytes,
     )
     semantic = _semantic_tier(config, parts, sink)
     steps = Steps(config.breaker, clock=clock, sink=sink)
-    learning = None
+    writer = WriteBack(exact, steps, WRITE_DEADLINE) if exact.takes_many else None
+    purse = _purse(config, parts, clock=clock, sink=sink)
+    judge = _judge(config, parts, clock, purse)
+    learning, confirmations = None, None
     if semantic is not None:
-        tiers = exact, semantic
-        learning = await _learning(config, parts, tiers, steps, secret, clock=clock, sink=sink)
+        aids = exact, semantic, judge, purse
+        learning = await _learning(config, parts, aids, steps, secret, clock=clock, sink=sink)
+    if config.tenants.scope == "shared" and config.tenants.confirm != "off":
+        confirmations = Confirmations(
+            Wanted(config.tenants.confirmations, exact=config.tenants.confirm == "all"),
+            exact=exact,
+            writer=writer,
+            judge=judge,
+            steps=steps,
+            sink=sink,
+        )
     cache = Cache(
         CacheParts(
             exact=exact,
@@ -204,8 +263,11 @@ async def build_cache(
             clock=clock,
             sink=sink,
             learning=learning,
-            writer=WriteBack(exact, steps, WRITE_DEADLINE) if exact.takes_many else None,
             fleet=_fleet(config, parts.store, steps),
+            writer=writer,
+            confirmations=confirmations,
+            late=LateIndex(semantic, steps, clock=clock, sink=sink) if semantic else None,
+            doorkeeper=Doorkeeper() if config.exact.admit == "second" else None,
             stamp=int if watch is None else lambda: watch.stamp,
         )
     )
@@ -263,7 +325,7 @@ def _semantic_tier(config: Config, parts: Parts, sink: Sink) -> SemanticTier | N
 async def _learning(
     config: Config,
     parts: Parts,
-    tiers: tuple[ExactTier, SemanticTier],
+    aids: tuple[ExactTier, SemanticTier, Judge, Purse],
     steps: Steps,
     secret: bytes,
     *,
@@ -279,12 +341,13 @@ async def _learning(
     except (OSError, ValueError) as reason:
         log.warning("evidence is left aside: %s", reason)
         return None
-    exact, semantic = tiers
+    exact, semantic, judge, purse = aids
     return Learning(
         LearningParts(
+            process=token_hex(8),
             desk=desk,
             log=parts.evidence,
-            judge=_judge(config, parts, clock),
+            judge=judge,
             worker=Worker("askonce-trust", limit=LESSONS, nice=10),
             names=names,
             exact=exact,
@@ -292,11 +355,14 @@ async def _learning(
             steps=steps,
             clock=clock,
             sink=sink,
+            purse=purse,
+            second=parts.second,
         ),
         Effort(
             audits_per_hour=config.trust.audits_per_hour,
             audits_at_once=config.trust.audits_at_once,
             max_answer_bytes=config.exact.max_entry_bytes,
+            second_deadline=Seconds(config.semantic.deadline / 2),
         ),
     )
 
@@ -320,7 +386,19 @@ def _desk(config: Config, dim: int, names: Namespaces, secret: bytes) -> TrustDe
     )
 
 
-def _judge(config: Config, parts: Parts, clock: Clock) -> Judge:
+def _purse(config: Config, parts: Parts, *, clock: Clock, sink: Sink) -> Purse:
+    prices = [
+        Price(upstream.name, models, price.prompt, price.completion)
+        for known, (_, upstream) in zip(config.upstream, parts.upstreams, strict=False)
+        for models, price in known.prices.items()
+    ]
+    per_hour = config.trust.usd_per_hour
+    if per_hour and not prices:
+        raise ConfigError("trust.usd_per_hour is set, but no upstream has prices")
+    return Purse(per_hour or float("inf"), prices, clock=clock, sink=sink)
+
+
+def _judge(config: Config, parts: Parts, clock: Clock, purse: Purse) -> Judge:
     rules = RulesJudge()
     model = config.trust.judge_model
     if not model:
@@ -332,7 +410,8 @@ def _judge(config: Config, parts: Parts, clock: Clock) -> Judge:
     if upstream is None:
         raise ConfigError(f"trust.judge_model is {model!r}, which no upstream serves")
     limits = LlmLimits(calls_per_minute=config.trust.judge_calls_per_minute)
-    return CascadeJudge(rules, LlmJudge(upstream, model=model, clock=clock, limits=limits))
+    llm = LlmJudge(upstream, model=model, clock=clock, limits=limits, purse=purse)
+    return CascadeJudge(rules, llm)
 
 
 def namespaces(config: Config) -> Namespaces:

@@ -17,7 +17,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from contextlib import AbstractContextManager
 
 T = TypeVar("T")
@@ -30,6 +30,20 @@ class WorkerBusy(Exception):
 
 class WorkerClosed(Exception):
     """The worker takes no more jobs."""
+
+
+def gently(pieces: Iterable[object], share: float) -> None:
+    """Do the pieces of some work, resting between them: work for this share of the time at most.
+
+    Threads of one process take turns, and one that waits for its turn gets it the next time that
+    another lets go, which a piece of a request does often. So many short pieces in a row would fall
+    into every request.
+    """
+    began = time.thread_time()
+    for _ in pieces:
+        worked = time.thread_time() - began
+        time.sleep(worked * (1 / share - 1))
+        began = time.thread_time()
 
 
 class Worker:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from tests.cache.stage import LIVES, Stage
@@ -17,18 +18,22 @@ from askonce.trust.desk import Manners, TrustDesk
 from askonce.trust.ledger import Policy
 from askonce.trust.names import Namespaces, Rules
 from askonce.trust.prior import shipped
-from askonce.units import Cosine
+from askonce.trust.purse import Price, Purse
+from askonce.units import Cosine, Seconds
 from askonce.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from askonce.cache.steps import Steps
-    from askonce.ports import Embedder, EvidenceLog, Judge
+    from askonce.ports import Embedder, EvidenceLog, Judge, Verifier
     from askonce.tiers.semantic import SemanticTier
     from askonce.trust.names import Mode
 
 DIM = 128
+PRICES = (Price("scripted", "fake", 1e6, 1e6),)
+"""One USD a token, which makes accounts plain."""
+_PROCESSES = count()
 _OPENERS = (
     "please tell me",
     "hello,",
@@ -83,6 +88,8 @@ class School(Stage):
         forced: float = 0.02,
         audit: float = 0.05,
         cold_audit: float = 0.3,
+        usd: float = float("inf"),
+        second: Verifier | None = None,
         **kit: Any,
     ) -> None:
         embedder = embedder or TokenEmbedder(dim=DIM)
@@ -98,6 +105,7 @@ class School(Stage):
         def learning(stage: Stage, tier: SemanticTier, steps: Steps) -> Learning:
             self.log = log or MemoryEvidenceLog(clock=stage.clock)
             parts = Parts(
+                process=f"process-{next(_PROCESSES)}",
                 desk=self.desk,
                 log=self.log,
                 judge=judge or RulesJudge(),
@@ -108,8 +116,15 @@ class School(Stage):
                 steps=steps,
                 clock=stage.clock,
                 sink=stage.sink,
+                purse=Purse(usd, PRICES, clock=stage.clock, sink=stage.sink),
+                second=second,
             )
-            effort = Effort(audits_per_hour=audits, audits_at_once=1, max_answer_bytes=100_000)
+            effort = Effort(
+                audits_per_hour=audits,
+                audits_at_once=1,
+                max_answer_bytes=100_000,
+                second_deadline=Seconds(10.0),
+            )
             return Learning(parts, effort)
 
         super().__init__(floor=0.97, embedder=embedder, learning=learning, **kit)

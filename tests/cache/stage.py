@@ -11,6 +11,7 @@ import numpy as np
 from askonce.cache.ask import Ask, Collapsed, Limits, Live
 from askonce.cache.driver import Cache
 from askonce.cache.fleet import Fleet
+from askonce.cache.late import LateIndex
 from askonce.cache.leader import Parts
 from askonce.cache.steps import Steps
 from askonce.canonical.answer import Answer, StreamReader, facts, read_completion
@@ -155,6 +156,7 @@ class Stage:
                 sink=self.sink,
                 learning=self.learning,
                 fleet=Fleet(flights, steps, Seconds(deadline)) if flights else None,
+                late=LateIndex(tier, steps, clock=self.clock, sink=self.sink),
             )
         )
         self._requests = 0

@@ -10,9 +10,10 @@ import msgspec
 import pytest
 
 from askonce.canonical.answer import read_completion
-from askonce.canonical.entry import Entry, seal
+from askonce.canonical.entry import Entry, seal, unseal
 from askonce.cli import main
 from askonce.clock import SystemClock
+from askonce.policy.confirmation import OPERATOR
 from askonce.settings import load_config
 from askonce.testing import RecordingSink
 from askonce.testing.answers import Asked, Chat
@@ -108,6 +109,22 @@ def test_a_verdict_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "judge", "asked", "wrong") == (0, "noted: wrong\n")
     assert "operator different" in run(capsys, "list")[1]
     assert run(capsys, "judge", "unknown", "right")[0] == 1
+
+
+def test_a_right_answer_needs_no_other_confirmation(capsys: pytest.CaptureFixture[str]) -> None:
+    """An operator's word opens an entry to all callers; where the entry has gone it is let be."""
+    assert run(capsys, "judge", "asked", "right")[0] == 0
+    config = load_config(None, os.environ)
+
+    async def vouched() -> tuple[bytes, ...]:
+        parts = await open_parts(config, clock=SystemClock(), sink=RecordingSink())
+        sealed = await parts.store.get(KEY)
+        await parts.close()
+        assert sealed is not None
+        return unseal(KEY, sealed).vouched
+
+    assert asyncio.run(vouched()) == (OPERATOR,)
+    assert run(capsys, "judge", "other", "right")[0] == 0
 
 
 @pytest.mark.parametrize("name", ["asked", KEY.hex()])

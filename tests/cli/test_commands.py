@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 from askonce import __version__
 from askonce.cli import entries, main
 from askonce.clock import SystemClock
+from askonce.ports import Owner, Put, SupportsPutMany
 from askonce.settings import server_secret
 from askonce.stores.urls import open_store
 from askonce.testing import RecordingSink
@@ -46,7 +48,9 @@ def fill(directory: Path) -> None:
             "sqlite", clock=SystemClock(), sink=RecordingSink(), max_bytes=10**6, data_dir=directory
         )
         await store.put(b"a" * 32, b"x", ttl=Seconds(60), tags=["t"])
-        await store.put(b"b" * 32, b"y", ttl=Seconds(60))
+        assert isinstance(store, SupportsPutMany)
+        owner = Owner("00ff00ff00ff00ff", "notes")
+        await store.put_many([Put(b"b" * 32, b"y", Seconds(60), (), owner)])
         await store.close()
 
     directory.mkdir(exist_ok=True)
@@ -189,6 +193,7 @@ def test_stats_of_a_stopped_server_come_from_its_files(
     assert "no AskOnce runs at 127.0.0.1:1" in out
     assert "exact     2 entries" in out
     assert "semantic  off" in out
+    assert re.search(r"notes +00ff00ff00ff00ff +1 +0\.0\n$", out)
 
 
 def test_a_key_without_an_upstream_hinders_only_serving(

@@ -226,21 +226,7 @@ async def test_a_text_given_up_in_work_still_counts(
     await asyncio.gather(*tasks[1:])
 
 
-async def test_a_recent_text_is_remembered(held: OnnxEmbedder, encoder: HeldEncoder) -> None:
-    """The same text costs nothing the second time, until many others came between."""
-    encoder.go.set()
-    first = await held.embed("a")
-    assert await held.embed("a") is first
-    assert held.expected_time("a") == 0.0
-    for number in range(256):
-        await held.embed(str(number))
-    await held.embed("a")
-    assert encoder.encoded.count("a") == 2
-
-
-async def test_a_remembered_vector_cannot_be_changed(
-    held: OnnxEmbedder, encoder: HeldEncoder
-) -> None:
+async def test_a_vector_cannot_be_changed(held: OnnxEmbedder, encoder: HeldEncoder) -> None:
     """What one caller does with a vector is no matter of the next one's."""
     encoder.go.set()
     vector = await held.embed("a")
@@ -267,12 +253,11 @@ async def test_the_expected_time_follows_the_queue(
 
 
 async def test_each_embedding_is_told(encoder: HeldEncoder) -> None:
-    """An event says how long the model took, and a remembered text is none."""
+    """An event says how long the model took."""
     sink = RecordingSink()
     worker = Worker("embedder", limit=4)
     embedder = OnnxEmbedder(encoder, worker, queue=3, clock=TickingClock(), sink=sink)
     encoder.go.set()
-    await embedder.embed("a")
     await embedder.embed("a")
     assert sink.events == [Embedded(took=Seconds(1.0))]
     await embedder.close()

@@ -54,8 +54,9 @@ async def test_one_flight_serves_one_credential(tmp_path: Path) -> None:
 
 
 async def test_a_shared_scope_shares(tmp_path: Path) -> None:
-    """With `scope = shared` all callers get each other's answers."""
-    async with open_house(tmp_path, embedder=near(), tenants={"scope": "shared"}) as house:
+    """With `scope = shared`, and no confirmation asked for, all get each other's answers."""
+    tenants = {"scope": "shared", "confirm": "off"}
+    async with open_house(tmp_path, embedder=near(), tenants=tenants) as house:
         marks = await served(
             house,
             (QUESTION, "authorization: Bearer sk-one"),

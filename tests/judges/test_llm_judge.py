@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
-from askonce.judges.llm import LlmJudge, LlmLimits, read_reply
+from askonce.events import Paid
+from askonce.judges.llm import LlmJudge, LlmLimits, Usage, read_reply
 from askonce.ports import Verdict
-from askonce.testing import FakeClock
+from askonce.testing import FakeClock, RecordingSink
 from askonce.testing.answers import Chat, Reply, refusal
 from askonce.testing.upstreams import ScriptedUpstream
+from askonce.trust.purse import Bill, Price, Purse
 
 pytestmark = pytest.mark.anyio
 
@@ -72,7 +74,23 @@ async def test_two_choices_are_no_verdict() -> None:
     """A reply with several choices is not believed, though its usage counts."""
     choice = {"message": {"content": "same"}}
     body = json.dumps({"choices": [choice, choice], "usage": {"total_tokens": 7}}).encode()
-    assert read_reply(body) == (None, 7)
+    assert read_reply(body) == (None, Usage(total_tokens=7))
+
+
+async def test_calls_are_paid_for_while_there_is_money() -> None:
+    """By the engine's count, else by the size of what was asked; past it the judge is unsure."""
+    sink, clock = RecordingSink(), FakeClock()
+    silent = Reply(pieces=(b'{"choices": [{"message": {"content": "same"}}]}',))
+    upstream = ScriptedUpstream(Chat(text="same"), silent)
+    price = Price(upstream.name, "m", 1.0, 1.0)
+    purse = Purse(1.5, [price], clock=clock, sink=sink)
+    judge = LlmJudge(upstream, model="m", clock=clock, purse=purse)
+    assert (await judge.judge("a", ONE, OTHER)).agreement == "same"
+    assert (await judge.judge("b", ONE, OTHER)).agreement == "same"
+    costs = [event.cost for event in sink.of(Paid)]
+    assert costs == [len(upstream.asked[0].body) // 4 * 1e-6 + 1e-6, pytest.approx(costs[0], rel=1)]
+    purse.pay("audit", Bill(upstream.name, "m", 1_500_000, 0))
+    assert await judge.judge("c", ONE, OTHER) == Verdict("unsure", "budget")
 
 
 @pytest.mark.parametrize("fault", ["refuse", "hang_before", "break_before", "break_inside"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from tests.servers.process import Server, binary, free_port, running
@@ -55,3 +55,20 @@ def memcached(folder: Path, *, arguments: Sequence[str] = ()) -> Iterator[Memcac
     ]
     with running(command, folder, lambda: answers(port)) as server:
         yield Memcached(server, port)
+
+
+def cluster(
+    stack: ExitStack, folder: Path, count: int, *, arguments: Sequence[str] = ()
+) -> list[Memcached]:
+    """Several servers, for as long as the stack is open."""
+    servers = []
+    for number in range(count):
+        place = folder / f"memcached-{number}"
+        place.mkdir()
+        servers.append(stack.enter_context(memcached(place, arguments=arguments)))
+    return servers
+
+
+def url_of(servers: Sequence[Memcached]) -> str:
+    """All of them as one store."""
+    return f"memcached://{','.join(f'127.0.0.1:{each.port}' for each in servers)}"

@@ -167,3 +167,15 @@ def test_a_url_with_a_password_is_not_printed() -> None:
 def test_a_number_without_limits_is_described() -> None:
     """A number that may be anything is described without limits."""
     assert describe(inspect.type_info(float)) == "a number"
+
+
+def test_an_upstream_has_prices() -> None:
+    """Tables by pattern, in the order of the file; a price that is none is refused."""
+    prices = {"gpt-4o*": {"prompt": 2.5, "completion": 10}, "*": {"prompt": 1.0}}
+    made = build(from_table({"upstream": [{"url": "http://a/v1", "prices": prices}]}, "file"))
+    known = made.upstream[0].prices
+    assert list(known) == ["gpt-4o*", "*"]
+    assert (known["gpt-4o*"].completion, known["*"].completion) == (10.0, 0.0)
+    bad = {"upstream": [{"url": "http://a/v1", "prices": {"*": {"prompt": -1}}}]}
+    with pytest.raises(ConfigError, match="prices"):
+        build(from_table(bad, "file"))

@@ -13,6 +13,7 @@ from askonce.testing import (
     RecordingSink,
     check_store,
     check_store_epoch,
+    check_store_owners,
     check_store_tags,
 )
 
@@ -67,3 +68,8 @@ async def test_keeps_the_promises_of_epoch(
 ) -> None:
     """It is a SupportsEpoch."""
     await check_store_epoch(make_store, clock)
+
+
+async def test_keeps_the_promises_of_owners(make_store: Callable[[], AnyStore]) -> None:
+    """It is a SupportsOwners."""
+    await check_store_owners(make_store)

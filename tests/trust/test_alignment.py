@@ -67,12 +67,20 @@ def test_turned_words_are_out_of_order() -> None:
 
 
 def test_candidates_of_any_length_are_scored_as_if_alone() -> None:
-    """Padding to the longest changes no row."""
-    asked = _text(1, 2, 3)
-    cached = [_text(1), _text(3, 2, 1, 5, 6), _text(1, 2, 3)]
-    together = align(asked, cached)
-    alone = np.concatenate([align(asked, [each]) for each in cached])
-    assert np.allclose(together, alone)
+    """Padding changes no row, and cosines are the same to the bit; only means may round."""
+    random = np.random.default_rng(3)
+
+    def made(tokens: int) -> TokenVectors:
+        rows = random.integers(-127, 128, (tokens, 384)).astype(np.int8)
+        return TokenVectors(random.integers(0, 9, tokens).astype(np.uint16), rows)
+
+    for lengths in ((1, 5, 3), (64, 1, 64, 64, 30)):
+        asked, cached = made(max(lengths)), [made(length) for length in lengths]
+        together = align(asked, cached)
+        alone = np.concatenate([align(asked, [each]) for each in cached])
+        exact = ["mean" not in name for name in NAMES]
+        assert np.array_equal(together[:, exact], alone[:, exact])
+        assert np.allclose(together, alone, rtol=0, atol=1e-6)
 
 
 def test_nothing_to_align_gives_empty_or_zero_rows() -> None:

@@ -28,6 +28,12 @@ def test_a_compound_meets_its_two_parts() -> None:
     assert side_by_side("my lunchbox", "my lunch box").hard_left == frozenset()
 
 
+def test_a_compound_of_a_doubled_word_meets_both() -> None:
+    """A word said twice is one form that is left over twice."""
+    pair = side_by_side("what is a tu tu", "what is a tutu")
+    assert (pair.only_left, pair.only_right) == (frozenset(), frozenset())
+
+
 def test_a_compound_stays_when_its_parts_are_spoken_for() -> None:
     """The parts must be left over for the compound to claim them."""
     pair = side_by_side("lunch box lunchbox", "lunch box crate")

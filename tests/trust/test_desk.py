@@ -11,9 +11,10 @@ import pytest
 
 from askonce.ports import Evidence, IndexedText, Neighbour, ReadText
 from askonce.testing.embedders import TokenEmbedder
-from askonce.trust import desk as desks
+from askonce.trust.asked import Step, unpacked
 from askonce.trust.budget import Budget, Caution
 from askonce.trust.desk import Lesson, Manners, TrustDesk, Verdict
+from askonce.trust.labels import requests
 from askonce.trust.ledger import Place, Policy
 from askonce.trust.looks import pack, unpack
 from askonce.trust.names import question_digest
@@ -99,7 +100,7 @@ def teach(desk: TrustDesk, count: int, said: Agreement, seed: int = 0) -> None:
         asked = f"how do i reset password number {number}"
         verdict = judged(desk, asked, "how do i reset my password number", request=request)
         lessons = desk.take([record(verdict, said, asked=asked, request=request)])
-        TrustDesk.study(lessons)
+        list(TrustDesk.study(lessons))
 
 
 def test_cold_a_near_copy_is_served() -> None:
@@ -160,6 +161,28 @@ def test_without_vectors_the_static_rule_stays() -> None:
     assert desk.judge(PLACE, asked, bare, near(asked, "what is a cat?"), "s").seen is None
 
 
+@pytest.mark.parametrize("source", ["audit", "caller", "operator"])
+def test_without_token_vectors_a_wrong_answer_closes_as_well(source: EvidenceSource) -> None:
+    """Then evidence on the cosine must agree with the floor and the guards."""
+    desk = made()
+    asked, cached = "What is a cat?", "what is a cat?"
+    bare = ReadText(read(asked).vector, b"")
+
+    def decided(request: str) -> Verdict:
+        return desk.judge(PLACE, asked, bare, near(asked, cached, bare=True), request)
+
+    verdict = decided("one")
+    assert verdict.serve
+    desk.take([record(verdict, "different", source=source, request="one")])
+    assert not desk.cold(PLACE)
+    assert not decided("two").serve
+    for number in range(90):
+        seen = decided(f"{number}")
+        desk.take([record(seen, "same", asked=f"{number}", request=f"{number}")])
+    assert desk.standing(PLACE).open
+    assert decided("three").serve
+
+
 def test_evidence_opens() -> None:
     """Enough right verdicts open a level, and then the score decides, without a floor."""
     desk = made()
@@ -215,12 +238,24 @@ def test_unsure_is_no_evidence() -> None:
     assert desk.labels(Place(b"elsewhere", b"")) == 0
 
 
-def test_a_hit_is_counted_once() -> None:
-    """A hit's own record counts the request where it was not decided, and nothing more."""
-    one, other = made(), made()
-    verdict = judged(one, "What is a cat?", "what is a cat?")
-    hit = record(verdict, "unsure", source="hit", look=False)
-    assert one.take([hit]) == other.take([hit]) == []
+def test_a_hit_is_no_label() -> None:
+    """A hit's own record only says what was served."""
+    desk = made()
+    verdict = judged(desk, "What is a cat?", "what is a cat?")
+    assert desk.take([record(verdict, "unsure", source="hit", look=False)]) == []
+    assert desk.labels(PLACE) == 0
+
+
+def told(desk: TrustDesk) -> Evidence:
+    """The record of the requests that the desk has decided."""
+    return requests(desk.asked.packed(), "process", UnixTime(0))
+
+
+def test_requests_that_cannot_be_read_are_let_be() -> None:
+    """What another release wrote of requests costs nothing."""
+    desk = made()
+    for strange in (b"strange", b"\x90", b""):
+        assert desk.take([requests(strange, "process", UnixTime(0))]) == []
 
 
 @pytest.mark.parametrize("source", ["operator", "caller"])
@@ -254,21 +289,85 @@ def test_looks_of_another_release_are_let_be() -> None:
 
 
 def test_the_same_evidence_decides_the_same() -> None:
-    """A desk that takes another's records stands where that one stands."""
+    """A desk that takes another's records stands where that one stands, all requests counted."""
     one, other = made(), made()
     records: list[Evidence] = []
     for number in range(60):
         request = f"r{number}"
         asked = f"how do i reset password number {number}"
         verdict = judged(one, asked, "how do i reset my password number", request=request)
-        records.append(record(verdict, "same", asked=asked, request=request))
-        TrustDesk.study(one.take(records[-1:]))
-    TrustDesk.study(other.take(records))
+        judged(one, "and now for something else", request=f"alone {number}")
+        records += [told(one), record(verdict, "same", asked=asked, request=request)]
+        list(TrustDesk.study(one.take(records[-1:])))
+    list(TrustDesk.study(other.take(records)))
     assert one.standing(PLACE) == other.standing(PLACE)
     asked, text = "how do i reset password nr 99", "how do i reset my password number"
     ours, theirs = (judged(each, asked, text, request="x") for each in (one, other))
     assert ours.order == theirs.order
     assert ours.score == pytest.approx(theirs.score, abs=0.5)
+
+
+def test_hits_that_came_to_nothing_are_taken_back() -> None:
+    """Here and wherever the log is followed, whether the place is known or not."""
+    one, other = made(), made()
+    teach(one, 150, "same")
+    for number in range(60):
+        asked, text = f"how do i reset password nr {number}", "how do i reset my password number"
+        verdict = judged(one, asked, text, request=f"then {number}")
+        if verdict.counted and number % 2:
+            one.withdraw(PLACE, verdict)
+        one.withdraw(PLACE, Verdict())
+    elsewhere = Place(b"default", b"q" * 32)
+    seen = one.judge(elsewhere, text, read(text), near(text, text), "elsewhere")
+    assert seen.counted
+    hits = one.standing(PLACE).hits
+    one.withdraw(elsewhere, seen)
+    one.unwatch(PLACE, judged(one, asked, text, request="unwatched"))
+    steps = list(unpacked(one.asked.packed()))
+    assert {step.what for step in steps} == {"asked", "served", "withdrawn", "unwatched"}
+    assert steps[-3].partition == b""
+    assert one.standing(PLACE).hits == hits
+    for step in steps:
+        other._ledger.repeat(step)
+    taken_back = {"withdrawn", "unwatched"}
+    served = sum((step.what == "served") - (step.what in taken_back) for step in steps)
+    assert other._ledger._root.node.checked.hits == served
+    other._ledger.repeat(Step(b"default", b"", None, "withdrawn"))
+    assert other._ledger._root.node.checked.hits == served
+
+
+def test_a_second_opinion_counts_in_doubt_alone() -> None:
+    """Near the threshold of a warm namespace, and it moves the score by no more than the doubt."""
+    desk = made(band=1.0)
+    asked, text = "how do i reset password nr 7", "how do i reset my password number"
+    sight = desk.look(PLACE, asked, read(asked), near(asked, text))
+    assert not desk.in_doubt(sight)
+    teach(desk, 150, "same")
+    sight = desk.look(PLACE, asked, read(asked), near(asked, text))
+    assert sight.best == 0
+    level = desk._ledger.threshold(PLACE)
+    assert desk.in_doubt(sight._replace(odds=level + 0.9))
+    assert not desk.in_doubt(sight._replace(odds=level + 1.1))
+    assert not desk.in_doubt(desk.look(PLACE, asked, read(asked), []))
+    own = sight._replace(odds=level + 0.5)
+    assert desk.advised(own, level - 0.5).odds == pytest.approx(level)
+    assert desk.advised(own, -15.0).odds == pytest.approx(level - 0.5)
+    assert desk.advised(own, 15.0).odds == pytest.approx(level + 1.5)
+    assert desk.decide(own, "one").order == (0,)
+    assert desk.decide(desk.advised(own, -15.0), "two").score == pytest.approx(level - 0.5)
+
+
+def test_a_missing_opinion_serves_nothing() -> None:
+    """Nor does it count as served; the score stays the desk's own."""
+    desk = made()
+    teach(desk, 150, "same")
+    asked, text = "how do i reset password nr 7", "how do i reset my password number"
+    sight = desk.look(PLACE, asked, read(asked), near(asked, text))
+    hits = desk.standing(PLACE).hits
+    verdict = desk.decide(sight, "one", hold=True)
+    assert (verdict.order, verdict.counted, verdict.chance) == ((), False, 1.0)
+    assert verdict.score == sight.odds
+    assert desk.standing(PLACE).hits == hits
 
 
 def test_a_seldom_seen_label_weighs_more_up_to_a_bound() -> None:
@@ -293,15 +392,6 @@ def test_namespaces_are_bounded() -> None:
         desk.take([one])
     assert desk.labels(PLACE) == 0
     assert desk.labels(Place(b"c", b"")) == 1
-
-
-def test_requests_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Requests decided here are remembered up to a bound."""
-    monkeypatch.setattr(desks, "_OWN", 3)
-    desk = made()
-    for number in range(5):
-        desk.judge(PLACE, "x", read("x"), [], f"r{number}")
-    assert len(desk._own) == 3
 
 
 def test_a_look_comes_back_as_packed() -> None:

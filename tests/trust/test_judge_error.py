@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import random
 from typing import TYPE_CHECKING
 
 import pytest
 
-from askonce.trust.judge_error import JudgeError, Truth, estimate, pooled, rate, upper_bound
+from askonce.trust.bound import judge_error
+from askonce.trust.judge_error import Measured, Truth, estimate, rate, upper_bound
 
 if TYPE_CHECKING:
     from askonce.ports import Agreement
@@ -37,7 +37,7 @@ def test_the_bound_holds() -> None:
     assert missed <= 65
 
 
-def error(false_same: int = 2) -> JudgeError:
+def error(false_same: int = 2) -> Measured:
     """Made of a hundred different and fifty same pairs, ten of them unsure."""
     counts: list[tuple[Agreement, Truth, int]] = [
         ("same", "different", false_same),
@@ -57,19 +57,9 @@ def test_counts_each_kind_of_error() -> None:
     assert (found.unsure.errors, found.unsure.trials) == (10, 150)
 
 
-def test_carries_itself_into_a_bound() -> None:
-    """A share seen as wrong grows by what the judge may hide."""
-    found = error()
-    hidden = found.false_same.upper
-    assert found.at_most(0.01) == pytest.approx(0.01 / (1 - hidden))
-    assert found.at_most(0.99) == 1.0
-    assert estimate([]).at_most(0.0) == 1.0
-
-
-def test_pools_pairs() -> None:
-    """Two sets of pairs count as one."""
-    both = pooled(error(), error())
-    assert both.false_same == rate(4, 180)
-    assert both.unsure == rate(20, 300)
-    assert both.false_same.upper < error().false_same.upper
-    assert math.isclose(both.false_different.share, 0.02)
+def test_is_carried_into_the_account() -> None:
+    """The account takes the same counts, with a pair more of each kind."""
+    found = error().error
+    assert found == judge_error((50, 1), (90, 2))
+    assert found.ceiling(0.05, 2.0) >= 0.05
+    assert estimate([]).error.gain <= 0.5

@@ -8,10 +8,11 @@ from math import log
 import pytest
 from tests.trust.curves import HERE, Curve, flat, fresh, honest, hopeless, run
 
+from askonce.trust.asked import Step
 from askonce.trust.bound import JudgeError, excess_chance
 from askonce.trust.budget import Budget, Caution, Decision
 from askonce.trust.evidence import Label
-from askonce.trust.ledger import Place
+from askonce.trust.ledger import Ledger, Place, Policy
 
 _RUNS = 5
 
@@ -76,6 +77,21 @@ def test_a_drift_tightens_within_two_hundred_requests() -> None:
     assert ledger.standing(HERE).drifts >= 1
     after = run(ledger, honest, 8000, seed=3)
     assert sum(after.served[-500:]) > 50
+
+
+def test_what_was_not_served_in_the_end_is_taken_back() -> None:
+    """A decision to serve that came to nothing is no hit, neither here nor for the account."""
+    ledger, place = Ledger(Policy(), b"seed"), Place(b"n", b"p")
+    ledger.learn(place, Label(3.0, wrong=False, source="miss"))
+    assert ledger.knows(place)
+    assert not ledger.knows(Place(b"n", b"q"))
+    for _ in range(2):
+        ledger.count(place, 20, served=True)
+    ledger.repeat(Step(*place, 20, "withdrawn"))
+    assert ledger.standing(place).hits == 1
+    for what in ("unwatched", "withdrawn", "withdrawn"):
+        ledger.repeat(Step(*place, 20, what))
+    assert ledger.standing(place).hits == 0
 
 
 def test_decisions_repeat() -> None:

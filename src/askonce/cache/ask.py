@@ -36,6 +36,8 @@ class Ask(msgspec.Struct, frozen=True):
     """Asks the engine; called at most once, by the leader of a flight or by an audit of its hit."""
     request_id: str = ""
     """As the caller is told it; empty where nobody is."""
+    author: bytes = b""
+    """Who asks, where answers need another's confirmation; else empty."""
 
 
 class Live(msgspec.Struct, frozen=True):

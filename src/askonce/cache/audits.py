@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 from askonce.cache.pieces import Cutter
 from askonce.canonical.answer import facts, read_completion
 from askonce.errors import AnswerUnusable, RequestError, UpstreamError
+from askonce.trust.purse import Bill, tokens_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from askonce.cache.ask import Ask
     from askonce.canonical.answer import Answer
     from askonce.ports import UpstreamResponse
 
@@ -54,3 +56,13 @@ def text_of(answer: Answer) -> str | None:
     if found.has_tool_calls or len(found.texts) != 1 or found.finish_reasons[0] != "stop":
         return None
     return found.texts[0]
+
+
+def bill_of(ask: Ask, fresh: Answer | None) -> Bill:
+    """What an audit has used: by the engine's word, else by size; of a failed one the question."""
+    prompt = completion = 0
+    if fresh is not None:
+        prompt, completion = fresh.prompt_tokens, fresh.completion_tokens
+        completion = completion or tokens_of(len(fresh.rest))
+    prompt = prompt or tokens_of(len(ask.call.canonical))
+    return Bill(ask.scope.upstream, ask.call.model, prompt, completion)

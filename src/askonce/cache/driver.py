@@ -10,11 +10,12 @@ from askonce.cache.ask import Collapsed, Live
 from askonce.cache.flight import Flight, Head, Seat
 from askonce.cache.leader import Leader
 from askonce.errors import RequestError, UpstreamBroken, UpstreamError, places
+from askonce.flow import Hit
 
 if TYPE_CHECKING:
     from askonce.cache.ask import Ask, Reply
     from askonce.cache.leader import Parts
-    from askonce.flow import Hit, Plan
+    from askonce.flow import Plan
 
 log = logging.getLogger(__name__)
 
@@ -35,9 +36,9 @@ class Cache:
         self._boarding: dict[Flight, FlightKey] = {}
         self._leads: dict[Flight, asyncio.Task[None]] = {}
 
-    def peek(self, key: bytes, plan: Plan) -> Hit | None:
+    def peek(self, key: bytes, plan: Plan, author: bytes = b"") -> Hit | None:
         """The hot exact hit, without waiting; None says nothing about the store."""
-        return self._parts.peek(key, plan) if plan.exact else None
+        return self._parts.peek(key, plan, author) if plan.exact else None
 
     def answering(self, ask: Ask) -> Answering:
         """A context that gives the reply to a request; leave it when it is delivered.
@@ -74,6 +75,8 @@ class Cache:
         while self._leads:
             await asyncio.wait(list(self._leads.values()))
             await asyncio.sleep(0)
+        if self._parts.confirmations is not None:
+            await self._parts.confirmations.settled()
         if self._parts.writer is not None:
             await self._parts.writer.settled()
 
@@ -87,22 +90,29 @@ class Cache:
         for task in late:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
+        if self._parts.late is not None:
+            await self._parts.late.close()
+        if self._parts.confirmations is not None:
+            await self._parts.confirmations.close(max(end - loop.time(), LEAST_GRACE))
         if self._parts.writer is not None:
             await self._parts.writer.close(max(end - loop.time(), LEAST_GRACE))
 
     def _board(self, ask: Ask, *, picky: bool) -> tuple[Flight, bool]:
         """A flight for this request, and whether it leads it.
 
-        picky: join none that was asked for the other delivery; one's own surely brings a reply.
+        picky: join none that was asked for the other delivery or by another caller; one's own
+            surely brings a reply.
         """
         shares = ask.plan.share
         key = ask.key, ask.plan, self._parts.stamp()
         flight = self._flights.get(key) if shares else None
-        fits = flight is not None and (not picky or flight.stream == ask.call.stream)
+        own = ask.call.stream, ask.author
+        fits = flight is not None and (not picky or (flight.stream, flight.author) == own)
         if flight is not None and fits and flight.joinable:
             return flight, False
+        limit = self._parts.limits.max_entry_bytes
         alone = picky or not shares
-        flight = Flight(self._parts.limits.max_entry_bytes, stream=ask.call.stream, alone=alone)
+        flight = Flight(limit, stream=ask.call.stream, author=ask.author, alone=alone)
         if shares:
             self._flights[key] = flight
             self._boarding[flight] = key
@@ -149,6 +159,8 @@ class Cache:
             if leads or not patient:
                 raise
             return None
+        if isinstance(outcome, Hit):
+            return outcome if leads or self._parts.opens(outcome, ask.author) else None
         if not isinstance(outcome, Head):
             return outcome
         if outcome.status >= 400 or flight.stream == ask.call.stream:

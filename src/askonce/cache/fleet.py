@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from askonce.cache.delivery import close
+from askonce.cache.pieces import close
 from askonce.cache.steps import Skipped, Steps
 from askonce.canonical.entry import unseal
 from askonce.canonical.sse import EventSplitter, data_of

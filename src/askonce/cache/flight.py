@@ -44,12 +44,15 @@ class Flight:
     Past it nobody may join, what all have read is dropped, and the leader waits for the slowest.
     """
 
-    def __init__(self, capacity: int, *, stream: bool, alone: bool = False) -> None:
+    def __init__(
+        self, capacity: int, *, stream: bool, author: bytes = b"", alone: bool = False
+    ) -> None:
         """Start with no outcome and no readers; stream: the delivery that the engine is asked.
 
-        alone: no other replica's call will do.
+        author: of the request that leads it. alone: no other replica's call will do.
         """
         self.stream = stream
+        self.author = author
         self.alone = alone
         self.away = False
         """Another replica's engine call brings the outcome about."""

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, assert_never
 import msgspec
 
 from askonce.cache.ask import Limits
-from askonce.cache.delivery import chain, close, delivery, head_of, read_up_to
+from askonce.cache.confirm import Confirmations, Gate
+from askonce.cache.delivery import delivery, head_of
 from askonce.cache.fleet import Fleet, Journey
+from askonce.cache.flight import Head
+from askonce.cache.late import LateIndex
 from askonce.cache.learning import Case, Learning, id_of
-from askonce.cache.pieces import Cutter, Uncut
+from askonce.cache.pieces import Cutter, Uncut, chain, close, read_up_to
 from askonce.cache.steps import Skipped, Steps
 from askonce.cache.write_back import WriteBack
 from askonce.canonical.answer import facts, read_with_facts
@@ -23,6 +26,7 @@ from askonce.errors import AnswerUnusable, EntryUnreadable, UpstreamError
 from askonce.events import AdmissionRefused
 from askonce.flow import AskEngine, GiveUp, Hit, LookExact, LookSemantic, begin, fresh_hit
 from askonce.policy.admission import refuse, wants_json
+from askonce.policy.doorkeeper import Doorkeeper
 from askonce.ports import Clock, IndexedText, Sink
 from askonce.tiers.exact import ExactTier
 from askonce.tiers.semantic import SemanticTier, one_question
@@ -55,15 +59,27 @@ class Parts(msgspec.Struct, frozen=True):
     """Where the store takes many entries at once."""
     fleet: Fleet | None = None
     """Where replicas share engine calls."""
+    doorkeeper: Doorkeeper | None = None
+    """Where answers are stored only when their request comes again."""
     stamp: Callable[[], int] = int
     """The newest revocation that is known, for entries and flights to come."""
+    confirmations: Confirmations | None = None
+    """Where callers share answers."""
+    late: LateIndex | None = None
+    """Where questions are to be indexed that the embedder had no time for."""
 
-    def peek(self, key: bytes, plan: Plan) -> Hit | None:
+    def peek(self, key: bytes, plan: Plan, author: bytes) -> Hit | None:
         """The hot exact hit; no I/O."""
         entry = self.steps.guard("hot", lambda: self.exact.peek(key))
         if entry is None or isinstance(entry, Skipped):
             return None
-        return fresh_hit(entry, "exact", plan, self.clock.now())
+        hit = fresh_hit(entry, "exact", plan, self.clock.now())
+        return hit if hit is not None and self.opens(hit, author) else None
+
+    def opens(self, hit: Hit, author: bytes) -> bool:
+        """Whether this caller may be answered so."""
+        known = self.confirmations
+        return known is None or known.opens(hit.entry, author, hit.tier)
 
 
 class Leader:
@@ -84,6 +100,7 @@ class Leader:
         self._stamp = 0
         self._journey: Journey | None = None
         self._lost: list[bytes] = []
+        self._gate = Gate(parts.confirmations, ask.author)
         self._kept: Entry | None = None
 
     async def lead(self) -> None:
@@ -113,6 +130,12 @@ class Leader:
         if self._kept is not None:
             await self._store(self._kept)
         self._parts.steps.guard("evidence", self._tell)
+        self._parts.steps.guard("evidence", self._tell_gate)
+
+    def _tell_gate(self) -> None:
+        """Another replica's call is its own caller's word, and none of ours."""
+        if not self._flight.away:
+            self._gate.told(self._ask, self._kept)
 
     async def _store(self, entry: Entry) -> None:
         parts = self._parts
@@ -123,18 +146,20 @@ class Leader:
         if semantic is not None and entry.semantic_until:
             item = IndexedText(entry.key, entry.question, entry.semantic_until)
             read = None if self._finding is None else self._finding.read
-            await parts.steps.attempt(
+            kept = await parts.steps.attempt(
                 "semantic_write",
                 deadline,
                 lambda: semantic.keep(self._partition, item, read),
             )
+            if isinstance(kept, Skipped) and kept.cause == "busy" and parts.late is not None:
+                parts.late.take(self._partition, item)
 
     def _tell(self) -> None:
         """Let the case teach, where there are two answers to compare or may be."""
         learning, finding, kept = self._parts.learning, self._finding, self._kept
         if learning is None or finding is None or finding.verdict is None:
             return
-        if (self._served is None and kept is None) or not self._ask.plan.store:
+        if self._served is None and kept is None:
             return
         learning.saw(
             Case(
@@ -147,7 +172,7 @@ class Leader:
                 served=self._served,
                 fresh=None if kept is None else kept.answer,
                 would=self._would,
-                send=self._ask.send,
+                ask=self._ask,
             )
         )
 
@@ -166,7 +191,7 @@ class Leader:
 
     async def _look_exact(self, state: LookExact) -> State:
         parts, key = self._parts, self._ask.key
-        hot = parts.peek(key, state.plan)
+        hot = parts.peek(key, state.plan, self._ask.author)
         if hot is not None:
             return hot
         if parts.steps.guard("store", lambda: parts.exact.surely_absent(key)) is True:
@@ -176,17 +201,31 @@ class Leader:
         )
         if isinstance(found, Skipped):
             return state.missed(found.detail)
-        return state.missed() if found is None else state.found(found, parts.clock.now())
+        if found is None:
+            return state.missed()
+        if self._gate.withholds(found, "exact"):
+            return state.missed("unconfirmed")
+        return state.found(found, parts.clock.now())
 
     async def _look_semantic(self, state: LookSemantic) -> State:
         found = await self._parts.steps.attempt(
             "semantic", self._parts.limits.semantic_deadline, self._search
         )
+        after = self._after_semantic(state, found)
+        learning, finding = self._parts.learning, self._finding
+        if learning is not None and finding is not None and not isinstance(after, Hit):
+            unserved = partial(learning.unserved, finding, self._ask, self._partition)
+            self._parts.steps.guard("trust", unserved)
+        return after
+
+    def _after_semantic(
+        self, state: LookSemantic, found: tuple[Entry, Neighbour] | str | Skipped
+    ) -> State:
+        if isinstance(found, str):
+            return state.missed(found)
         if isinstance(found, Skipped):
             self._indexable = found.cause != "too_long"
             return state.missed(found.detail)
-        if isinstance(found, str):
-            return state.missed(found)
         entry, neighbour = found
         return state.found(entry, neighbour.score, self._parts.clock.now())
 
@@ -200,22 +239,31 @@ class Leader:
         if mode == "off":
             self._indexable = False
             return ""
+        end = self._parts.clock.monotonic() + self._parts.limits.semantic_deadline
         self._finding = finding = await semantic.find(self._partition, question.text)
         if learning is not None:
             if question.open:
                 finding.near = await self._in_context(question, finding.near)
-            weigh = partial(learning.weigh, finding, self._ask, self._partition)
-            self._parts.steps.guard("trust", weigh)
+            await learning.weigh(finding, self._ask, self._partition, until=end)
+        served = await self._first_fit(question, finding)
+        if served is None:
+            return "unconfirmed" if self._gate.withheld else finding.detail
+        self._would = mode == "shadow"
+        return "shadow_hit" if self._would else served
+
+    async def _first_fit(
+        self, question: Question, finding: Finding
+    ) -> tuple[Entry, Neighbour] | None:
+        """The best proven candidate that lives, belongs to this context and is confirmed."""
         for neighbour in finding.passed():
             entry = await self._entry_of(neighbour)
             if entry is None:
                 self._lost.append(neighbour.item.key)
-            elif one_question(question, entry):
-                self._would = mode == "shadow"
-                return "shadow_hit" if self._would else (entry, neighbour)
-            else:
+            elif not one_question(question, entry):
                 finding.estranged()
-        return finding.detail
+            elif not self._gate.withholds(entry, "semantic"):
+                return entry, neighbour
+        return None
 
     async def _in_context(self, question: Question, near: Sequence[Neighbour]) -> list[Neighbour]:
         """Candidates whose histories leave it at the texts; only these can teach about texts."""
@@ -230,10 +278,12 @@ class Leader:
 
     async def _entry_of(self, neighbour: Neighbour) -> Entry | None:
         exact, key = self._parts.exact, neighbour.item.key
-        try:
-            entry = exact.peek(key) or await exact.find(key)
-        except EntryUnreadable:
-            return None
+        entry = exact.peek(key)
+        if entry is None or not self._gate.opens(entry, "semantic"):  # a worker may know more
+            try:
+                entry = await exact.find(key)
+            except EntryUnreadable:
+                return None
         if entry is None or entry.question != neighbour.item.text:
             return None
         return entry if entry.semantic_until > self._parts.clock.now() else None
@@ -270,7 +320,8 @@ class Leader:
         if entry is None:
             return journey
         hit = fresh_hit(entry, "exact", ask.plan, self._parts.clock.now())
-        if hit is None or not self._parts.exact.serves(entry):
+        withheld = hit is not None and self._gate.withholds(hit.entry, "exact")
+        if hit is None or withheld or not self._parts.exact.serves(entry):
             await journey.ask_engine()
             return journey
         self._parts.exact.hold(entry)
@@ -351,6 +402,9 @@ class Leader:
             wants_json=wants_json(self._ask.call.body),
             max_bytes=self._parts.limits.max_entry_bytes,
         )
+        door = self._parts.doorkeeper
+        if reason is None and door is not None and not door.knows(self._ask.key):
+            reason = "first_sight"
         if reason is not None:
             self._refused(reason)
             return
@@ -383,6 +437,7 @@ class Leader:
                 prompt=prompt_digest(system_prompt(ask.call)),
             ),
             stamp=self._stamp,
+            author=ask.author,
         )
 
     def _refused(self, reason: str) -> None:

@@ -12,19 +12,21 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from askonce.cache.audits import fresh_answer, text_of
+from askonce.cache.audits import bill_of, fresh_answer, text_of
+from askonce.cache.steps import Skipped
 from askonce.errors import EntryUnreadable, StoreError
 from askonce.events import Judged, TrustMoved
 from askonce.ports import Evidence
 from askonce.trust.allowance import Allowance
 from askonce.trust.budget import chance
+from askonce.trust.labels import one_look, requests, said, whole_requests
 from askonce.trust.ledger import Place
 from askonce.trust.names import question_digest
 from askonce.units import Seconds
-from askonce.worker import WorkerBusy, WorkerClosed
+from askonce.worker import WorkerBusy, WorkerClosed, gently
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Sequence
     from typing import Literal
 
     from askonce.cache.ask import Ask
@@ -36,17 +38,17 @@ if TYPE_CHECKING:
         Agreement,
         Clock,
         EvidenceLog,
-        EvidenceSource,
         Judge,
+        LabelSource,
         Neighbour,
         Sink,
-        UpstreamResponse,
+        Verifier,
     )
     from askonce.tiers.exact import ExactTier
     from askonce.tiers.semantic import Finding, SemanticTier
-    from askonce.trust.desk import TrustDesk, Verdict
+    from askonce.trust.desk import Sight, TrustDesk, Verdict
     from askonce.trust.names import Mode, Namespaces
-    from askonce.units import UnixTime
+    from askonce.trust.purse import Purse
     from askonce.worker import Worker
 
 _WAITING = 64
@@ -59,8 +61,12 @@ _AT_ONCE = 64
 _DRAW = b"allowance"
 _LEAST_SHARE = 0.02
 """Of the wanted audits, however little of the allowance is left."""
+SHARE = 0.05
+"""Of one core, for learning beside requests; the evidence of earlier days is learned at once."""
 FOLLOW_INTERVAL = 0.5
 """Seconds until another worker's evidence counts here."""
+ASKED_INTERVAL = 5.0
+"""Seconds until the log knows of requests that left no other evidence; with it, it does at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +85,7 @@ class Case:
     """What the engine answered."""
     would: bool
     """In shadow mode: the cache would have answered."""
-    send: Callable[[], Awaitable[UpstreamResponse]]
+    ask: Ask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,12 +95,16 @@ class Effort:
     audits_per_hour: float
     audits_at_once: int
     max_answer_bytes: int
+    second_deadline: Seconds
+    """What a second opinion may take of a request's time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
     """What learning works with."""
 
+    process: str
+    """A name that no other process has that shares the log, nor had."""
     desk: TrustDesk
     log: EvidenceLog
     judge: Judge
@@ -106,6 +116,9 @@ class Parts:
     steps: Steps
     clock: Clock
     sink: Sink
+    purse: Purse
+    second: Verifier | None = None
+    """Asked where the learned score is close to the threshold."""
 
 
 class Learning:
@@ -116,12 +129,14 @@ class Learning:
         self._parts = parts
         self._effort = effort
         self._seq = 0
+        self._share = 1.0
         self._taking = asyncio.Lock()
         self._auditing = asyncio.Semaphore(effort.audits_at_once)
         per_hour = effort.audits_per_hour
         burst = min(per_hour, max(1.0, per_hour / 6))
         self._allowance = Allowance(per_hour=per_hour, burst=burst)
         self._cases: set[asyncio.Task[None]] = set()
+        self._told_at = parts.clock.monotonic()
 
     def mode(self, scope: Scope) -> Mode:
         """What the operator allows where this request belongs."""
@@ -131,17 +146,51 @@ class Learning:
         """Where a request belongs."""
         return Place(self._parts.names.label(scope.namespace, scope.tenant).encode(), partition)
 
-    def weigh(self, finding: Finding, ask: Ask, partition: bytes) -> None:
-        """Let the desk decide about what was found."""
+    async def weigh(self, finding: Finding, ask: Ask, partition: bytes, *, until: float) -> None:
+        """Let the desk decide about what was found; raises nothing.
+
+        until: on the monotonic clock, when the request waits no longer.
+        """
+        guard, desk = self._parts.steps.guard, self._parts.desk
         place = self.place(ask.scope, partition)
-        desk = self._parts.desk
-        finding.near = desk.current(place, finding.near)
-        verdict = desk.judge(place, finding.text, finding.read, finding.near, id_of(ask))
-        finding.weighed(verdict)
+
+        def look() -> tuple[Sight, bool]:
+            finding.near = desk.current(place, finding.near)
+            sight = desk.look(place, finding.text, finding.read, finding.near)
+            return sight, self._parts.second is not None and desk.in_doubt(sight)
+
+        looked = guard("trust", look)
+        if isinstance(looked, Skipped):
+            return
+        sight, doubt = looked
+        hold = False
+        if doubt:
+            found = await self._second_opinion(sight, until)
+            hold = isinstance(found, Skipped)
+            if isinstance(found, Skipped):
+                finding.detail = found.detail
+            else:
+                sight = desk.advised(sight, found)
+        guard("trust", lambda: finding.weighed(desk.decide(sight, id_of(ask), hold=hold)))
+
+    async def _second_opinion(self, sight: Sight, until: float) -> float | Skipped:
+        second, cached = self._parts.second, sight.near[sight.best].item.text
+        steps, deadline = self._parts.steps, self._effort.second_deadline
+        late = self._parts.clock.monotonic() + deadline > until
+        if second is None or late or second.expected_time(sight.text, cached) > deadline:
+            return steps.shed("verifier")
+        return await steps.attempt("verifier", deadline, lambda: second.verify(sight.text, cached))
+
+    def unserved(self, finding: Finding, ask: Ask, partition: bytes) -> None:
+        """Take back a decision to serve that came to nothing."""
+        if finding.verdict is not None:
+            self._parts.desk.withdraw(self.place(ask.scope, partition), finding.verdict)
 
     def saw(self, case: Case) -> None:
-        """Learn from a case in the background; one too many is let go."""
-        if len(self._cases) < _WAITING and case.verdict.best >= 0:
+        """Learn from a case in the background; one too many is let go, and one not to be kept."""
+        if len(self._cases) >= _WAITING or not case.ask.plan.store:
+            self._unwatched(case)
+        elif case.verdict.best >= 0:
             task = asyncio.create_task(self._learn_from(case))
             self._cases.add(task)
             task.add_done_callback(self._cases.discard)
@@ -158,10 +207,17 @@ class Learning:
             more = await self._take_next()
 
     async def follow(self) -> None:
-        """Take other workers' evidence as it comes; runs until cancelled."""
+        """Take other workers' evidence as it comes, and tell of requests; runs until cancelled."""
+        self._share = SHARE
         while True:
-            await self._parts.steps.attempt("evidence", _DEADLINE, self.catch_up)
+            due = self._parts.clock.monotonic() - self._told_at >= ASKED_INTERVAL
+            step = self.tell if due else self.catch_up
+            await self._parts.steps.attempt("evidence", _DEADLINE, step)
             await asyncio.sleep(FOLLOW_INTERVAL)
+
+    async def tell(self) -> None:
+        """Log the requests that no record tells of, and catch up; raises StoreError."""
+        await self._append([])
 
     async def hear(self, request: str, agreement: Agreement, tenant: bytes) -> bool:
         """Take a caller's word on an answer that it got; False for one that is not its own.
@@ -184,6 +240,7 @@ class Learning:
         for task in late:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
+        await self._parts.steps.attempt("evidence", Seconds(max(grace, 1.0)), self.tell)
         await self._parts.judge.close()
         await self._parts.worker.close()
 
@@ -197,6 +254,8 @@ class Learning:
         hit = self._record(case, at, ("unsure", ""), "hit")
         await steps.attempt("evidence", _DEADLINE, lambda: self._append([hit]))
         share = self._audit_share()
+        if not share:
+            self._unwatched(case)
         if case.verdict.audit and chance(_DRAW, case.request.encode(), b"allowance") < share:
             self._allowance.settle(1.0)
             async with self._auditing:
@@ -205,14 +264,21 @@ class Learning:
     def _audit_share(self) -> float:
         """Share of the wanted audits that are made: known before the draw, so that none is biased.
 
-        It falls with the allowance, but never to nothing while there is to be one at all.
+        It falls with the allowance, but never to nothing while there is to be one at all, and with
+        the hour's money, which can come to an end.
         """
         if not self._effort.audits_per_hour:
             return 0.0
-        return max(_LEAST_SHARE, self._allowance.share(self._parts.clock.monotonic()))
+        calls = max(_LEAST_SHARE, self._allowance.share(self._parts.clock.monotonic()))
+        return calls * self._parts.purse.share
+
+    def _unwatched(self, case: Case) -> None:
+        if case.served is not None:
+            self._parts.desk.unwatch(case.place, case.verdict)
 
     async def _audit(self, case: Case, at: int, share: float) -> None:
-        fresh = await fresh_answer(case.send, self._effort.max_answer_bytes)
+        fresh = await fresh_answer(case.ask.send, self._effort.max_answer_bytes)
+        self._parts.purse.pay("audit", bill_of(case.ask, fresh))
         verdict = await self._judge(case, case.served, fresh)
         record = self._record(case, at, verdict, "audit")
         known = msgspec.structs.replace(record, probability=record.probability * share)
@@ -222,7 +288,7 @@ class Learning:
 
     async def _compare(self, case: Case, fresh: Answer | None) -> None:
         """Labels for nothing: the engine's answer beside those of the nearest questions."""
-        source: EvidenceSource = "shadow" if case.would else "miss"
+        source: LabelSource = "shadow" if case.would else "miss"
         records = []
         for at in _to_judge(case):
             entry = await self._entry(case.near[at])
@@ -250,11 +316,13 @@ class Learning:
         return entry if entry is not None and entry.question == near.item.text else None
 
     def _record(
-        self, case: Case, at: int, verdict: tuple[Agreement, str], source: EvidenceSource
+        self, case: Case, at: int, verdict: tuple[Agreement, str], source: LabelSource
     ) -> Evidence:
         agreement, how = verdict
-        if source in {"audit", "shadow"} or agreement != "unsure":
-            self._parts.sink.emit(Judged(source, agreement))
+        would = source == "shadow" and at == case.verdict.order[0]
+        told = "miss" if source == "shadow" and not would else source
+        if told in {"audit", "shadow"} or agreement != "unsure":
+            self._parts.sink.emit(Judged(told, agreement))
         desk = self._parts.desk
         return Evidence(
             at=self._parts.clock.now(),
@@ -267,37 +335,49 @@ class Learning:
             verdict=agreement,
             how=how,
             source=source,
-            probability=case.verdict.chance if case.mode == "on" else 1.0,
+            probability=1.0 if case.served is None else case.verdict.chance,
             mode=case.mode,
             look=desk.packed(case.verdict) if agreement != "unsure" else b"",
         )
 
     async def _append(self, records: Sequence[Evidence]) -> None:
-        """Into the log, and from there to the desk; without the log this process learns alone."""
+        """Into the log, and from there to the desk; without the log this process learns alone.
+
+        Before them go the requests that were decided before them: the order is evidence as well.
+        """
         try:
-            await self._parts.log.append(_one_look(records))
+            await self._parts.log.append([*self._asked(), *one_look(records)])
         except StoreError:
             await self._take(records)
             raise
         await self.catch_up()
 
+    def _asked(self) -> list[Evidence]:
+        self._told_at = self._parts.clock.monotonic()
+        packed = self._parts.desk.asked.packed()
+        return [requests(packed, self._parts.process, self._parts.clock.now())] if packed else []
+
     async def _take_next(self) -> bool:
         async with self._taking:
             records = await self._parts.log.since(self._seq, _AT_ONCE)
-            if records:
-                self._seq = records[-1].seq
-                await self._take(records)
-        return len(records) == _AT_ONCE
+            more = len(records) == _AT_ONCE
+            whole = whole_requests(records) if more else records
+            if whole:
+                self._seq = whole[-1].seq
+                await self._take(whole)
+        return more
 
     async def _take(self, records: Sequence[Evidence]) -> None:
         desk = self._parts.desk
-        lessons = desk.take(records)
+        own = self._parts.process
+        news = [one for one in records if one.source != "asked" or one.request_id != own]
+        lessons = desk.take(news)
         if lessons:
             try:
-                await self._parts.worker.run(lambda: desk.study(lessons))
+                await self._parts.worker.run(lambda: gently(desk.study(lessons), self._share))
             except (WorkerBusy, WorkerClosed):
                 return
-        for namespace in {one.namespace for one in records if one.verdict != "unsure"}:
+        for namespace in {one.namespace for one in news if one.verdict != "unsure"}:
             place = Place(namespace.encode(), b"")
             at = desk.standing(place)
             self._parts.sink.emit(TrustMoved(namespace, at.score, at.bound, desk.labels(place)))
@@ -308,29 +388,7 @@ def id_of(ask: Ask) -> str:
     return ask.request_id or ask.key.hex()
 
 
-def said(about: Evidence, agreement: Agreement, source: EvidenceSource, now: UnixTime) -> Evidence:
-    """Somebody's word on what a record is about."""
-    return msgspec.structs.replace(
-        about,
-        at=now,
-        verdict=agreement,
-        source=source,
-        how="said",
-        probability=1.0,
-        look=b"",
-        seq=0,
-    )
-
-
 def _to_judge(case: Case) -> list[int]:
     """The best place first, then the nearest."""
     others = [at for at in range(len(case.near)) if at != case.verdict.best]
     return [case.verdict.best, *others][:_JUDGED]
-
-
-def _one_look(records: Sequence[Evidence]) -> list[Evidence]:
-    """The look on the first record alone; none where no verdict was reached."""
-    look = next((one.look for one in records if one.look), b"")
-    return [
-        msgspec.structs.replace(one, look=b"" if at else look) for at, one in enumerate(records)
-    ]

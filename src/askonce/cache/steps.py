@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import msgspec
 
 from askonce.deadline import Deadlines, Span
-from askonce.errors import CacheFault, EmbedderBusy, EntryUnreadable, TextTooLong, places
+from askonce.errors import (
+    CacheFault,
+    EmbedderBusy,
+    EntryUnreadable,
+    TextTooLong,
+    VerifierBusy,
+    places,
+)
 from askonce.events import BreakerMoved, BreakerState, Part, SkipCause, StepSkipped
 from askonce.policy.breaker import Breaker
 from askonce.units import Seconds
@@ -103,15 +110,15 @@ class Steps:
         """Each part's breaker, of those that have been used."""
         return {part: breaker.state for part, breaker in self._breakers.items()}
 
-    def shed(self, part: Part) -> None:
+    def shed(self, part: Part) -> Skipped:
         """Count a step that was not even tried, since too many wait for the part."""
-        self._skip(part, "busy")
+        return self._skip(part, "busy")
 
     def _judge(self, part: Part, call: _Call, error: BaseException) -> SkipCause:
         """What an error says of the part: a full queue or a foreign entry is no failure of it."""
-        if isinstance(error, EmbedderBusy | TextTooLong):
+        if isinstance(error, EmbedderBusy | VerifierBusy | TextTooLong):
             call.said_nothing()
-            return "busy" if isinstance(error, EmbedderBusy) else "too_long"
+            return "too_long" if isinstance(error, TextTooLong) else "busy"
         if isinstance(error, EntryUnreadable):
             call.breaker.succeeded()
             return "unreadable"

@@ -51,6 +51,10 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     """The newest revocation that was known when the engine was asked."""
     turns: tuple[Turn, ...] = ()
     """Earlier turns, where questions after other turns may find it."""
+    author: bytes = b""
+    """Digest of who asked, where others may be answered with it only once they are confirmed."""
+    vouched: tuple[bytes, ...] = ()
+    """Others whom the engine has told the same."""
 
 
 _encode = msgspec.msgpack.Encoder().encode

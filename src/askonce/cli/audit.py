@@ -6,12 +6,17 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from askonce.cache.audits import text_of
-from askonce.cache.learning import said
 from askonce.canonical.entry import unseal
 from askonce.cli.entries import NoSink
 from askonce.clock import SystemClock
 from askonce.errors import CacheFault, ConfigError, EntryUnreadable
+from askonce.policy.confirmation import OPERATOR, vouched_by
+from askonce.stores.hot import HotEntries
+from askonce.tiers.exact import ExactTier
+from askonce.trust.labels import said
 from askonce.wiring import open_log, open_parts
 
 if TYPE_CHECKING:
@@ -37,7 +42,7 @@ def audit(config: Config, arguments: argparse.Namespace) -> int:
     works: dict[str, Work] = {
         "list": lambda _, log: _list(log, arguments.limit, arguments.only),
         "show": lambda parts, log: _show(parts, log, arguments.id),
-        "judge": lambda _, log: _judge(log, arguments.id, arguments.verdict),
+        "judge": lambda parts, log: _judge(parts, log, arguments.id, arguments.verdict),
         "retract": lambda parts, log: _retract(parts, log, arguments.id),
     }
     return asyncio.run(_with_parts(config, works[arguments.action]))
@@ -64,7 +69,8 @@ async def _list(log: EvidenceLog, limit: int, verdict: str | None) -> int:
     seq = 0
     while page := await log.since(seq, _PAGE):
         seq = page[-1].seq
-        found += [one for one in page if verdict is None or one.verdict == verdict]
+        told = [one for one in page if one.source != "asked"]
+        found += [one for one in told if verdict is None or one.verdict == verdict]
         del found[:-limit]
     for one in found:
         print(_line(one))
@@ -82,16 +88,29 @@ async def _show(parts: Parts, log: EvidenceLog, name: str) -> int:
     return 0 if records else _unknown(name)
 
 
-async def _judge(log: EvidenceLog, name: str, verdict: str) -> int:
-    """An operator's word counts like an audit."""
+async def _judge(parts: Parts, log: EvidenceLog, name: str, verdict: str) -> int:
+    """An operator's word counts like an audit, and a right answer needs no other confirmation."""
     records = await log.of_request(name)
     about = next((one for one in records if one.source == "hit"), records[0] if records else None)
     if about is None:
         return _unknown(name)
     agreement: Agreement = "same" if verdict == "right" else "different"
     await log.append([said(about, agreement, "operator", SystemClock().now())])
+    if verdict == "right":
+        await _vouch(parts, about.entry)
     print(f"noted: {verdict}")
     return 0
+
+
+async def _vouch(parts: Parts, key: bytes) -> None:
+    exact = ExactTier(parts.store, HotEntries(0), clock=SystemClock(), sink=NoSink())
+    try:
+        entry = await exact.find(key)
+    except EntryUnreadable:
+        return
+    if entry is not None:
+        known = msgspec.structs.replace(entry, vouched=vouched_by(entry, OPERATOR))
+        await exact.keep(known)
 
 
 async def _retract(parts: Parts, log: EvidenceLog, name: str) -> int:

@@ -23,9 +23,8 @@ from askonce.clock import SystemClock
 from askonce.config import Config, UpstreamConfig
 from askonce.errors import CacheFault, ConfigError, UpstreamError
 from askonce.ports import UpstreamRequest
-from askonce.stores.urls import open_store
 from askonce.upstreams.embedded import MODEL_SHA256, embedded_command, model_path
-from askonce.wiring import Parts, open_parts, open_upstream
+from askonce.wiring import Parts, open_exact_store, open_parts, open_upstream
 
 SPARE = 256 * 1024 * 1024
 """Bytes that should stay free beside what the store may take."""
@@ -188,13 +187,7 @@ async def check_store(config: Config) -> list[Finding]:
     if not config.exact.enabled:
         return [Finding("store", "ok", "the exact tier is off")]
     try:
-        store = open_store(
-            config.exact.store,
-            clock=SystemClock(),
-            sink=NoSink(),
-            max_bytes=config.exact.disk_bytes,
-            data_dir=Path(config.server.data_dir),
-        )
+        store = open_exact_store(config, clock=SystemClock(), sink=NoSink())
         try:
             held = await store.stats()
         finally:

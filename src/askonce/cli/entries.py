@@ -12,13 +12,15 @@ import msgspec
 from askonce.cli.figures import live_table
 from askonce.clock import SystemClock
 from askonce.errors import CacheFault, ConfigError
-from askonce.ports import SupportsTags
-from askonce.wiring import Parts, open_parts
+from askonce.ports import SupportsOwners, SupportsTags
+from askonce.wiring import Parts, open_exact_store, open_parts
 
 if TYPE_CHECKING:
     from askonce.config import Config
     from askonce.events import Event
 
+OWNERS = 20
+"""Tenants' namespaces that `stats` lists."""
 PATIENCE = 2.0
 """Seconds a running server gets to show its metrics."""
 
@@ -42,8 +44,29 @@ class Chosen(NamedTuple):
 def stats(config: Config) -> int:
     """Print the figures of the running server, else what its files hold."""
     page = _scrape(config)
-    print("\n".join(live_table(page) if page else asyncio.run(_held(config))))
+    lines = list(live_table(page)) if page else asyncio.run(_held(config))
+    print("\n".join(lines + asyncio.run(_owned(config))))
     return 0
+
+
+async def _owned(config: Config) -> list[str]:
+    """Who has most of the store, where it can be read from outside and counts by owner."""
+    if config.exact.store.partition(":")[0] == "memory":
+        return []
+    store = open_exact_store(config, clock=SystemClock(), sink=NoSink())
+    try:
+        held = await store.owned(OWNERS) if isinstance(store, SupportsOwners) else []
+    except CacheFault:
+        held = []
+    finally:
+        await store.close()
+    title = f"{'namespace':20} {'tenant':16} {'entries':>10} {'MB':>9}"
+    rows = [
+        f"{each.owner.namespace or 'default':20} {each.owner.tenant:16}"
+        f" {each.entries:>10} {each.size / 1e6:>9.1f}"
+        for each in held
+    ]
+    return [title, *rows] if rows else []
 
 
 def _scrape(config: Config) -> str:

@@ -11,15 +11,16 @@ import msgspec
 
 from askonce.cli.entries import NoSink
 from askonce.clock import SystemClock
+from askonce.embedders.kinds import open_embedder
 from askonce.errors import ConfigError, MissingExtra
 
 if TYPE_CHECKING:
     import argparse
 
     from askonce.config import Config
-    from askonce.embedders.onnx import OnnxEmbedder
     from askonce.lab.evaluate import Report
     from askonce.lab.verdicts import SuiteReport
+    from askonce.ports import Embedder
 
 
 def evaluate(config: Config, arguments: argparse.Namespace) -> int:
@@ -78,11 +79,10 @@ async def _replayed(config: Config, arguments: argparse.Namespace) -> SuiteRepor
         await embedder.close()
 
 
-async def _opened(config: Config) -> OnnxEmbedder:
-    from askonce.embedders.onnx import OnnxEmbedder
-
-    return await OnnxEmbedder.open(
-        config.semantic, data_dir=Path(config.server.data_dir), clock=SystemClock(), sink=NoSink()
+async def _opened(config: Config) -> Embedder:
+    data_dir = Path(config.server.data_dir)
+    return await open_embedder(
+        config.semantic, data_dir=data_dir, clock=SystemClock(), sink=NoSink()
     )
 
 

@@ -24,10 +24,9 @@ from askonce.errors import ConfigError
 from askonce.gateway.admin.build import tokens_of
 from askonce.gateway.protocol import BoundedProtocol
 from askonce.settings import hand_over, make_data_dir, server_secret
-from askonce.stores.urls import open_store
 from askonce.telemetry.figures import sweep_runs
 from askonce.telemetry.recorder import open_private, path_of
-from askonce.wiring import open_upstream
+from askonce.wiring import open_exact_store, open_upstream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,13 +63,7 @@ async def try_settings(config: Config) -> None:
         server_secret(data_dir)
     for each in config.upstream:
         await open_upstream(each).close()
-    store = open_store(
-        config.exact.store,
-        clock=SystemClock(),
-        sink=NoSink(),
-        max_bytes=config.exact.disk_bytes,
-        data_dir=data_dir,
-    )
+    store = open_exact_store(config, clock=SystemClock(), sink=NoSink())
     await store.close()
     if config.record.path:
         os.close(open_private(path_of(config)))

@@ -105,7 +105,7 @@ class ChatRoute:
             scope = _scope(http, upstream, envelope)
             key = exact_key(scope, call)
             first = self._plan(envelope.controls, has_question=False)
-            hit = self._cache.peek(key, first)
+            hit = self._cache.peek(key, first, envelope.author)
             if hit is not None:
                 await self._send_hit(caller, hit)
                 return
@@ -123,6 +123,7 @@ class ChatRoute:
             plan=self._plan(envelope.controls, has_question=known is not None),
             send=lambda: _send_upstream(caller, upstream),
             request_id=caller.http["askonce.request_id"],
+            author=envelope.author,
         )
 
     def _question_of(self, call: Call) -> Question | None:

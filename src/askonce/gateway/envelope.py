@@ -29,12 +29,15 @@ class Envelope(NamedTuple):
     controls: Controls
     partition: bytes
     """32 bytes that differ with the caller's credential and with whatever else may tell."""
+    author: bytes
+    """Who writes what comes of this; empty where nobody asks."""
 
 
 def envelope_reader(
     policy: ControlConfig,
     partition: Callable[[bytes, bytes], bytes],
     ignored_headers: Sequence[str],
+    author: Callable[[bytes], bytes] = lambda _: b"",
 ) -> Callable[[Headers], Envelope]:
     """A function from raw headers to their envelope; remembers what it has read.
 
@@ -45,11 +48,13 @@ def envelope_reader(
     @lru_cache(maxsize=4096)
     def read(pairs: tuple[Pair, ...]) -> Envelope:
         controls = [pair for pair in pairs if pair[0] in CONTROL_HEADERS]
-        credential = [pair for pair in pairs if pair[0] in CREDENTIAL_HEADERS]
+        credential = joined(pair for pair in pairs if pair[0] in CREDENTIAL_HEADERS)
         known = CONTROL_HEADERS | CREDENTIAL_HEADERS
         others = sorted((pair for pair in pairs if pair[0] not in known), key=itemgetter(0))
         return Envelope(
-            read_controls(controls, policy), partition(joined(credential), joined(others))
+            read_controls(controls, policy),
+            partition(credential, joined(others)),
+            author(credential),
         )
 
     def envelope(headers: Headers) -> Envelope:

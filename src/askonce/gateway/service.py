@@ -28,7 +28,7 @@ from askonce.gateway.http import PacedReceive, is_encoded, send_json, send_respo
 from askonce.gateway.passthrough import Passthrough
 from askonce.gateway.recording import Recording
 from askonce.gateway.routing import Upstreams
-from askonce.gateway.tenants import partitioner
+from askonce.gateway.tenants import author_of, partitioner
 from askonce.invalidation.files import follow_files
 from askonce.orphan import worker_dies_with_server
 from askonce.ports import SupportsEpoch, SupportsWatch
@@ -156,7 +156,10 @@ class Service:
         config, clock, sink = self._config, self._clock, self._sink
         upstreams = Upstreams(parts.upstreams)
         partition = partitioner(config.tenants, secret)
-        read_envelope = envelope_reader(config.controls, partition, config.exact.ignored_headers)
+        author = author_of(config.tenants, secret)
+        read_envelope = envelope_reader(
+            config.controls, partition, config.exact.ignored_headers, author
+        )
         self._built = built = await build_cache(
             config, parts, secret=secret, clock=clock, sink=sink
         )

@@ -19,6 +19,21 @@ def joined(pairs: Iterable[tuple[bytes, bytes]]) -> bytes:
     return b"\0".join(part for pair in pairs for part in pair)
 
 
+def author_of(config: TenantConfig, secret: bytes) -> Callable[[bytes], bytes]:
+    """A function from a credential to who wrote an entry: 16 bytes, or none where it is no matter.
+
+    The same credential sent in another header is another author, which only delays confirmation.
+    """
+    matters = config.scope == "shared" and config.confirm != "off"
+
+    def author(credential: bytes) -> bytes:
+        if not matters:
+            return b""
+        return hmac.digest(secret, b"author\0" + credential, hashlib.sha256)[:16]
+
+    return author
+
+
 def partitioner(config: TenantConfig, secret: bytes) -> Callable[[bytes, bytes], bytes]:
     """A function from a credential and other telling headers to a partition of 32 bytes.
 

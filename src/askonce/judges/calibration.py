@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from askonce.ports import Agreement, Judge
-    from askonce.trust.judge_error import JudgeError, Truth
+    from askonce.trust.judge_error import Measured, Truth
 
 
 class AnswerPair(msgspec.Struct, frozen=True):
@@ -43,7 +43,7 @@ def shipped_pairs(*, fresh: bool = False) -> list[AnswerPair]:
     return [pair for pair in pairs if pair.fresh or not fresh]
 
 
-async def measure(judge: Judge, pairs: Sequence[AnswerPair]) -> JudgeError:
+async def measure(judge: Judge, pairs: Sequence[AnswerPair]) -> Measured:
     """The judge's error on the pairs."""
     verdicts: list[tuple[Agreement, Literal["same", "different"]]] = []
     for pair in pairs:

@@ -11,16 +11,18 @@ import asyncio
 import hashlib
 import re
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
 from askonce.errors import UpstreamError
 from askonce.ports import UpstreamRequest, Verdict
 from askonce.trust.allowance import Allowance
+from askonce.trust.purse import Bill
 
 if TYPE_CHECKING:
     from askonce.ports import Agreement, Clock, Upstream
+    from askonce.trust.purse import Purse
 
 PROMPT_VERSION = 1
 
@@ -47,6 +49,7 @@ _ORDERS = re.compile(
 _BODY_BYTES = 256 * 1024
 _REPLY_TOKENS = 8
 _CHARACTERS_A_TOKEN = 3
+Count = Annotated[int, msgspec.Meta(ge=0)]
 _VERDICTS: dict[str, Agreement] = {"same": "same", "different": "different", "unsure": "unsure"}
 
 
@@ -67,9 +70,16 @@ class LlmJudge:
     """A `Judge` that asks one model; what goes wrong makes it unsure."""
 
     def __init__(
-        self, upstream: Upstream, *, model: str, clock: Clock, limits: LlmLimits | None = None
+        self,
+        upstream: Upstream,
+        *,
+        model: str,
+        clock: Clock,
+        limits: LlmLimits | None = None,
+        purse: Purse | None = None,
     ) -> None:
         """upstream: not closed here; it may be one that also serves callers."""
+        self._purse = purse
         self._upstream = upstream
         self._model = model
         self._clock = clock
@@ -109,6 +119,8 @@ class LlmJudge:
         body = self._body(texts, digest)
         estimated = len(body) / _CHARACTERS_A_TOKEN
         now = self._clock.monotonic()
+        if self._purse is not None and not self._purse.share:
+            return Verdict("unsure", "budget")
         if self._tokens.level(now) < min(estimated, self._limits.tokens_per_minute):
             return Verdict("unsure", "budget")
         if not self._calls.take(now):
@@ -122,12 +134,19 @@ class LlmJudge:
             self._failed += 1
             return Verdict("unsure", "unreachable")
         agreement, used = read_reply(reply)
-        if used:
-            self._tokens.settle(used - estimated)
+        if used.total_tokens:
+            self._tokens.settle(used.total_tokens - estimated)
+        self._pay(used, int(estimated))
         if agreement is None:
             self._failed += 1
             return Verdict("unsure", "unreadable")
         return Verdict(agreement, "model")
+
+    def _pay(self, used: Usage, estimated: int) -> None:
+        if self._purse is not None:
+            prompt = used.prompt_tokens or estimated
+            bill = Bill(self._upstream.name, self._model, prompt, used.completion_tokens)
+            self._purse.pay("judge", bill)
 
     def _body(self, texts: tuple[str, ...], digest: bytes) -> bytes:
         mark = f"=== {digest.hex()[:32]} ==="
@@ -188,25 +207,29 @@ class _Choice(msgspec.Struct):
     finish_reason: str | None = None
 
 
-class _Usage(msgspec.Struct):
-    total_tokens: int = 0
+class Usage(msgspec.Struct):
+    """Tokens of one call, as the engine says."""
+
+    total_tokens: Count = 0
+    prompt_tokens: Count = 0
+    completion_tokens: Count = 0
 
 
 class _Completion(msgspec.Struct):
     choices: list[_Choice]
-    usage: _Usage | None = None
+    usage: Usage | None = None
 
 
 _decode = msgspec.json.Decoder(_Completion).decode
 
 
-def read_reply(body: bytes) -> tuple[Agreement | None, int]:
+def read_reply(body: bytes) -> tuple[Agreement | None, Usage]:
     """The verdict in a completion, if it is exactly one, and the tokens it says it used."""
     try:
         completion = _decode(body)
     except (msgspec.MsgspecError, RecursionError):
-        return None, 0
-    used = max(completion.usage.total_tokens, 0) if completion.usage else 0
+        return None, Usage()
+    used = completion.usage or Usage()
     if len(completion.choices) != 1 or completion.choices[0].message.tool_calls:
         return None, used
     return _word(completion.choices[0].message.content or ""), used

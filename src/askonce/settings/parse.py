@@ -22,7 +22,7 @@ SHORT: Mapping[str, Path] = {
     "UPSTREAM_URL": (UPSTREAM, 0, "url"),
     "UPSTREAM_API_KEY": (UPSTREAM, 0, "api_key"),
 }
-HIDDEN = frozenset({"api_key", "secret", "tokens"})
+HIDDEN = frozenset({"api_key", "secret", "seal_keys", "tokens"})
 
 Path = tuple[str | int, ...]
 

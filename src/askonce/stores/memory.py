@@ -10,7 +10,7 @@ import msgspec
 
 from askonce.errors import StoreError
 from askonce.events import Evicted, HeldBytes
-from askonce.ports import StoreStats
+from askonce.ports import Owned, Owner, Put, StoreStats
 from askonce.units import Bytes, UnixTime
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Literal
 
-    from askonce.ports import Clock, Put, Sink
+    from askonce.ports import Clock, Sink
     from askonce.units import Seconds
 
 OVERHEAD = 500
@@ -29,10 +29,28 @@ class _Kept(msgspec.Struct, frozen=True, gc=False):
     value: bytes
     expires_at: UnixTime
     tags: frozenset[str]
+    owner: Owner | None = None
 
     @property
     def cost(self) -> int:
         return len(self.value) + sum(map(len, self.tags)) + OVERHEAD
+
+
+class Holding:
+    """What one owner has."""
+
+    __slots__ = ("keys", "values")
+
+    def __init__(self) -> None:
+        """Nothing."""
+        self.keys: dict[bytes, int] = {}
+        """In the order they were put, each with its place in that of all."""
+        self.values = 0
+
+    def add(self, key: bytes, place: int, size: int) -> None:
+        """One more entry, which was not there."""
+        self.keys[key] = place
+        self.values += size
 
 
 class MemoryStore:
@@ -48,10 +66,12 @@ class MemoryStore:
         self._max_bytes = max_bytes
         self._kept: OrderedDict[bytes, _Kept] = OrderedDict()
         self._tagged: dict[str, set[bytes]] = {}
+        self._owned: dict[Owner, Holding] = {}
         self._ends: list[tuple[UnixTime, bytes]] = []
         self._values = 0
         self._cost = 0
         self._epoch = 0
+        self._puts = 0
         self._evicted = 0
         self._closed = False
 
@@ -72,23 +92,12 @@ class MemoryStore:
         self, key: bytes, value: bytes, *, ttl: Seconds, tags: Sequence[str] = ()
     ) -> None:
         """See `Store`; a value larger than the bound is not kept."""
-        self._check_open()
-        self._purge()
-        self._remove((key,))
-        if not ttl > 0:
-            self._epoch += 1
-            return
-        kept = _Kept(value, UnixTime(self._clock.now() + ttl), frozenset(tags))
-        if kept.cost > self._max_bytes:
-            self._report(1, "capacity")
-            return
-        self._insert(key, kept)
-        self._make_room()
+        self._put(Put(key, value, ttl, tuple(tags)))
 
     async def put_many(self, puts: Sequence[Put]) -> None:
         """See `SupportsPutMany`; worth it since nobody then waits for any of them."""
         for each in puts:
-            await self.put(each.key, each.value, ttl=each.ttl, tags=each.tags)
+            self._put(each)
 
     async def delete(self, key: bytes) -> bool:
         """See `Store`."""
@@ -104,6 +113,15 @@ class MemoryStore:
         """See `Store`."""
         self._begin_removal()
         return self._report(self._forget_all(), "cleared")
+
+    async def owned(self, limit: int) -> list[Owned]:
+        """See `SupportsOwners`."""
+        self._check_open()
+        self._purge()
+        held = [
+            Owned(owner, len(each.keys), Bytes(each.values)) for owner, each in self._owned.items()
+        ]
+        return sorted(held, key=lambda each: -each.size)[:limit]
 
     async def epoch(self) -> int:
         """See `SupportsEpoch`; no other process sees this store."""
@@ -134,10 +152,41 @@ class MemoryStore:
         self._purge()
         self._epoch += 1
 
+    def _put(self, put: Put) -> None:
+        self._check_open()
+        self._purge()
+        self._remove((put.key,))
+        if not put.ttl > 0:
+            self._epoch += 1
+            return
+        ends = UnixTime(self._clock.now() + put.ttl)
+        kept = _Kept(put.value, ends, frozenset(put.tags), put.owner)
+        share = put.share if put.owner is not None else 0
+        if kept.cost > self._max_bytes or len(put.value) > share > 0:
+            self._report(1, "capacity" if kept.cost > self._max_bytes else "tenant")
+            return
+        self._insert(put.key, kept)
+        if put.owner is not None and share:
+            self._keep_share(put.owner.tenant, share)
+        self._make_room()
+
+    def _keep_share(self, tenant: str, share: int) -> None:
+        """Let the tenant's oldest leave, whatever their namespace."""
+        left = 0
+        while held := [each for owner, each in self._owned.items() if owner.tenant == tenant]:
+            if sum(each.values for each in held) <= share:
+                break
+            oldest = min((next(iter(each.keys.items())) for each in held), key=lambda item: item[1])
+            left += self._remove((oldest[0],))
+        self._report(left, "tenant")
+
     def _insert(self, key: bytes, kept: _Kept) -> None:
         self._kept[key] = kept
         self._values += len(kept.value)
         self._cost += kept.cost
+        if kept.owner is not None:
+            self._puts += 1
+            self._owned.setdefault(kept.owner, Holding()).add(key, self._puts, len(kept.value))
         for tag in kept.tags:
             self._tagged.setdefault(tag, set()).add(key)
         heapq.heappush(self._ends, (kept.expires_at, key))
@@ -154,6 +203,7 @@ class MemoryStore:
                 self._values -= len(kept.value)
                 self._cost -= kept.cost
                 self._untag(key, kept.tags)
+                self._disown(key, kept)
         return removed
 
     def _untag(self, key: bytes, tags: frozenset[str]) -> None:
@@ -162,6 +212,14 @@ class MemoryStore:
             holders.discard(key)
             if not holders:
                 del self._tagged[tag]
+
+    def _disown(self, key: bytes, kept: _Kept) -> None:
+        if kept.owner is not None:
+            holding = self._owned[kept.owner]
+            del holding.keys[key]
+            holding.values -= len(kept.value)
+            if not holding.keys:
+                del self._owned[kept.owner]
 
     def _purge(self) -> None:
         now = self._clock.now()
@@ -183,11 +241,14 @@ class MemoryStore:
         count = len(self._kept)
         self._kept.clear()
         self._tagged.clear()
+        self._owned.clear()
         self._ends.clear()
         self._values = self._cost = 0
         return count
 
-    def _report(self, entries: int, cause: Literal["capacity", "expired", "cleared"]) -> int:
+    def _report(
+        self, entries: int, cause: Literal["capacity", "tenant", "expired", "cleared"]
+    ) -> int:
         if entries:
             self._evicted += entries
             self._sink.emit(Evicted(part="store", cause=cause, entries=entries))

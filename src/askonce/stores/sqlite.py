@@ -1,40 +1,33 @@
-"""The embedded store: one SQLite file, shared by worker processes, that outlives them.
-
-Reads and writes have a thread and a connection each, so that no read waits for a commit or a
-checkpoint. Reads take no lock that a writer could wait for, and write nothing.
-"""
+"""The embedded store: one SQLite file, shared by worker processes, that outlives them."""
 
 from __future__ import annotations
 
-import asyncio
-import sqlite3
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from askonce.errors import ConfigError, StoreError
-from askonce.events import Evicted, HeldBytes
-from askonce.ports import Put, StoreStats
+from askonce.events import Evicted
+from askonce.ports import Owned, Put, StoreStats
 from askonce.stores import sqlite_writes as writes
-from askonce.stores.sqlite_file import Broken, Session, StoreFile
+from askonce.stores.sqlite_file import Broken
 from askonce.stores.sqlite_keys import KeyRecord, KnownKeys
+from askonce.stores.sqlite_shared import SqliteShared
 from askonce.units import Bytes
-from askonce.worker import Worker, WorkerBusy, WorkerClosed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    import sqlite3
+    from collections.abc import Sequence
 
-    from askonce.events import Event
+    from askonce.events import Part
     from askonce.ports import Clock, Sink
     from askonce.units import Seconds
-
-T = TypeVar("T")
 
 WAITING_BYTES = 64 * 1024 * 1024
 """Bytes of values that may wait to be written."""
 
 
-class SqliteStore:
+class SqliteStore(SqliteShared):
     """A `Store` with tags and epoch; create it inside a running event loop.
 
     Past `max_bytes` expired entries leave first, then those that were put longest ago. A file that
@@ -42,6 +35,8 @@ class SqliteStore:
     new one takes its place; the call that found it raises StoreError. A locked database raises
     StoreError after 20 ms. Another program's database is never touched.
     """
+
+    part: Part = "store"
 
     def __init__(
         self,
@@ -53,37 +48,19 @@ class SqliteStore:
         queue: int = 4096,
         linger: float = 0.0,
     ) -> None:
-        """Start both threads; the file is opened by the first call.
-
-        max_bytes: bound of the values and what they cost in the file; the file itself is kept
-            within a half more, and within 16 MiB more than that under any load.
-        queue: calls that may wait, for reads and writes each; one more raises StoreError.
-        linger: seconds that a write waits for others to share its transaction.
-        """
-        self._clock = clock
-        self._sink = sink
-        self._max_bytes = max_bytes
-        self._loop = asyncio.get_running_loop()
-        self._file = StoreFile(path, clock=clock, file_bytes=max_bytes + max_bytes // 2)
+        """As `SqliteShared`."""
         self._known = KnownKeys(path)
         self._keys = KeyRecord(path, max_bytes=max_bytes)
-        self._reading = Session(self._file)
-        self._writing = Session(self._file)
-        self._writes = writes.Writes(
-            self._writing,
-            clock=clock,
-            bounds=writes.Bounds(entries=max_bytes, pages=self._file.pages),
-            keys=self._keys,
-            report=self._report,
-        )
-        self._reader = Worker("askonce-store-read", limit=queue)
-        self._writer = Worker(
-            "askonce-store-write", limit=queue, linger=linger, around=self._writes.batch
-        )
         self._waiting_bytes = 0
-        self._held = HeldBytes(part="store", size=Bytes(0), entries=0)
-        self._evicted = 0
-        self._closed = False
+        super().__init__(
+            path,
+            clock=clock,
+            sink=sink,
+            max_bytes=max_bytes,
+            queue=queue,
+            linger=linger,
+            keys=self._keys,
+        )
 
     async def get(self, key: bytes) -> bytes | None:
         """See `Store`."""
@@ -123,23 +100,38 @@ class SqliteStore:
             raise StoreError("too many bytes wait to be written")
         self._waiting_bytes += size
         try:
-            dropped = await self._write(lambda connection: self._put_here(connection, puts, now))
+            dropped, past = await self._write(
+                lambda connection: self._put_here(connection, puts, now)
+            )
         finally:
             self._waiting_bytes -= size
         if dropped:
             self._take([Evicted(part="store", cause="capacity", entries=dropped)])
+        if past:
+            self._take([Evicted(part="store", cause="tenant", entries=past)])
 
-    def _put_here(self, connection: sqlite3.Connection, puts: Sequence[Put], now: float) -> int:
-        dropped = 0
+    def _put_here(
+        self, connection: sqlite3.Connection, puts: Sequence[Put], now: float
+    ) -> tuple[int, int]:
+        """Returns how many had no room at all, and how many left for their tenants' shares."""
+        dropped = past = 0
+        shares: dict[str, int] = {}
         for each in puts:
             names = [tag.encode("utf-8", "surrogatepass") for tag in each.tags]
             if writes.cost_of(each.value, names) > self._max_bytes:
                 writes.forget(connection, each.key)
                 dropped += 1
                 continue
+            if each.owner is not None and each.share:
+                shares[each.owner.tenant] = each.share
+                if len(each.value) > each.share:
+                    writes.forget(connection, each.key)
+                    past += 1
+                    continue
             self._keys.add(each.key)
-            writes.put(connection, each.key, each.value, now + each.ttl, names)
-        return dropped
+            writes.put(connection, each, now + each.ttl, names)
+        past += sum(writes.keep_share(connection, *each) for each in shares.items())
+        return dropped, past
 
     async def delete(self, key: bytes) -> bool:
         """See `Store`."""
@@ -158,6 +150,10 @@ class SqliteStore:
         """See `Store`."""
         now = self._clock.now()
         return self._cleared(await self._write(lambda connection: writes.clear(connection, now)))
+
+    async def owned(self, limit: int) -> list[Owned]:
+        """See `SupportsOwners`."""
+        return await self._read(lambda connection: writes.owned(connection, limit))
 
     async def epoch(self) -> int:
         """See `SupportsEpoch`; one read of one row."""
@@ -185,65 +181,21 @@ class SqliteStore:
 
     async def close(self) -> None:
         """See `Store`; what was put before is written first."""
-        self._closed = True
         self._known.close()
-        await self._reader.close()
-        self._known.close()
-        await self._writer.close()
-        await asyncio.to_thread(self._reading.close)
-        await asyncio.to_thread(self._writing.close)
+        await super().close()
+        self._known.close()  # which the last read may have opened again
 
-    def statistics(self) -> Mapping[str, float]:
+    def statistics(self) -> dict[str, float]:
         """See `Statistics`; entries and bytes are those of this process's last write."""
-        return {
-            "entries": self._held.entries,
-            "bytes": self._held.size,
-            "evicted": self._evicted,
-            "files_set_aside": self._file.set_aside,
-            "reads_waiting": self._reader.waiting,
-            "writes_waiting": self._writer.waiting,
-            "bytes_waiting": self._waiting_bytes,
-        }
+        return {**super().statistics(), "bytes_waiting": self._waiting_bytes}
 
-    async def _read(self, job: Callable[[sqlite3.Connection], T]) -> T:
-        return await self._ask(self._reader, lambda: self._read_here(job))
-
-    def _read_here(self, job: Callable[[sqlite3.Connection], T]) -> T:
-        try:
-            connection = self._reading.connection()
-            self._known.look(self._reading.identity)
-            return job(connection)
-        except (sqlite3.Error, Broken) as error:
-            raise self._reading.fault(error) from error
-
-    async def _write(self, job: Callable[[sqlite3.Connection], T]) -> T:
-        return await self._ask(self._writer, lambda: self._writes.run(job))
-
-    async def _ask(self, worker: Worker, job: Callable[[], T]) -> T:
-        if self._closed:
-            raise StoreError("the store is closed")
-        try:
-            return await worker.run(job)
-        except WorkerBusy:
-            raise StoreError("too many calls wait for the store") from None
-        except WorkerClosed:
-            raise StoreError("the store is closed") from None
+    def _opened(self) -> None:
+        self._known.look(self._reading.identity)
 
     def _cleared(self, entries: int) -> int:
         if entries:
             self._take([Evicted(part="store", cause="cleared", entries=entries)])
         return entries
-
-    def _report(self, events: Sequence[Event]) -> None:
-        self._loop.call_soon_threadsafe(self._take, events)
-
-    def _take(self, events: Sequence[Event]) -> None:
-        for event in events:
-            if isinstance(event, HeldBytes):
-                self._held = event
-            elif isinstance(event, Evicted):
-                self._evicted += event.entries
-            self._sink.emit(event)
 
 
 def open_sqlite(

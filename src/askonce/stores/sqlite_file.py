@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from askonce.ports import Clock
 
 APPLICATION_ID = 0x41736B31
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 PAGE_BYTES = 8192
 """An answer of 2 kB wastes half of a 4 KiB page; 16 KiB cost more per write than they save."""
 
@@ -46,11 +46,27 @@ ENTRY_TABLES = (
         cost INTEGER NOT NULL,
         expires REAL NOT NULL,
         checksum INTEGER NOT NULL,
+        tenant TEXT NOT NULL,
+        namespace TEXT NOT NULL,
         value BLOB NOT NULL
     )""",
     "CREATE INDEX entry_expires ON entry (expires)",
     "CREATE TABLE tag (tag BLOB, entry INTEGER, PRIMARY KEY (tag, entry)) WITHOUT ROWID",
     "CREATE INDEX tag_entry ON tag (entry)",
+    "CREATE INDEX entry_tenant ON entry (tenant) WHERE tenant <> ''",
+    """CREATE TABLE owner (
+        tenant TEXT, namespace TEXT, entries INTEGER NOT NULL, size INTEGER NOT NULL,
+        PRIMARY KEY (tenant, namespace)
+    ) WITHOUT ROWID""",
+    """CREATE TRIGGER entry_owned AFTER INSERT ON entry WHEN new.tenant <> '' BEGIN
+        INSERT INTO owner VALUES (new.tenant, new.namespace, 1, new.size)
+        ON CONFLICT DO UPDATE SET entries = entries + 1, size = size + excluded.size;
+    END""",
+    """CREATE TRIGGER entry_disowned AFTER DELETE ON entry WHEN old.tenant <> '' BEGIN
+        UPDATE owner SET entries = entries - 1, size = size - old.size
+        WHERE tenant = old.tenant AND namespace = old.namespace;
+        DELETE FROM owner WHERE tenant = old.tenant AND namespace = old.namespace AND entries = 0;
+    END""",
     """CREATE TRIGGER entry_added AFTER INSERT ON entry BEGIN
         UPDATE held SET entries = entries + 1, size = size + new.size, cost = cost + new.cost;
     END""",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from askonce.events import Event, Part
     from askonce.ports import Clock, Sink
+    from askonce.stores.sqlite_keys import KeyRecord
 
 T = TypeVar("T")
 
@@ -42,6 +43,7 @@ class SqliteShared:
         max_bytes: int,
         queue: int = 4096,
         linger: float = 0.0,
+        keys: KeyRecord | None = None,
     ) -> None:
         """Start both threads; the file is opened by the first call.
 
@@ -49,6 +51,7 @@ class SqliteShared:
             within a half more, and within 16 MiB more than that under any load.
         queue: calls that may wait, for reads and writes each; one more raises StoreError.
         linger: seconds that a write waits for others to share its transaction.
+        keys: told of all that is written.
         """
         self._clock = clock
         self._sink = sink
@@ -63,6 +66,7 @@ class SqliteShared:
             self._writing,
             clock=clock,
             bounds=writes.Bounds(entries=max_bytes, pages=self._file.pages),
+            keys=keys,
             report=self._report,
             part=self.part,
         )
@@ -99,9 +103,14 @@ class SqliteShared:
 
     def _read_here(self, job: Callable[[sqlite3.Connection], T]) -> T:
         try:
-            return job(self._reading.connection())
+            connection = self._reading.connection()
+            self._opened()
+            return job(connection)
         except (sqlite3.Error, Broken) as error:
             raise self._reading.fault(error) from error
+
+    def _opened(self) -> None:
+        """The file is open for the read that comes; runs in the reading thread."""
 
     async def _write(self, job: Callable[[sqlite3.Connection], T]) -> T:
         return await self._ask(self._writer, lambda: self._writes.run(job))

@@ -15,6 +15,7 @@ import msgspec
 
 from askonce.errors import StoreError
 from askonce.events import Evicted, HeldBytes
+from askonce.ports import Owned, Owner
 from askonce.stores.sqlite_file import ENTRY_TABLES, PAGE_BYTES, Broken, primary_code
 from askonce.units import Bytes
 
@@ -22,11 +23,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from askonce.events import Event, Part
-    from askonce.ports import Clock
+    from askonce.ports import Clock, Put
     from askonce.stores.sqlite_file import Session
     from askonce.stores.sqlite_keys import KeyRecord
 
 T = TypeVar("T")
+
+NOBODY = Owner("")
+"""Who is not counted."""
 
 ROW_BYTES = 160
 """What a row costs in the file besides its value: key, two index slots, half-filled pages."""
@@ -45,7 +49,10 @@ SLACK_PAGES = 512
 """Free pages that the file keeps for coming entries before it shrinks."""
 
 
-_INSERT = "INSERT INTO entry (key, size, cost, expires, checksum, value) VALUES (?, ?, ?, ?, ?, ?)"
+_INSERT = (
+    "INSERT INTO entry (key, size, cost, expires, checksum, tenant, namespace, value)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+)
 
 
 def checksum(key: bytes, value: bytes) -> int:
@@ -53,15 +60,15 @@ def checksum(key: bytes, value: bytes) -> int:
     return zlib.crc32(value, zlib.crc32(key))
 
 
-def put(
-    connection: sqlite3.Connection, key: bytes, value: bytes, expires: float, tags: Sequence[bytes]
-) -> None:
+def put(connection: sqlite3.Connection, entry: Put, expires: float, tags: Sequence[bytes]) -> None:
     """Replace the entry; only one that is in the way is looked for, since that is rare."""
-    row = (key, len(value), cost_of(value, tags), expires, checksum(key, value), value)
+    value, owner = entry.value, entry.owner or NOBODY
+    measured = len(value), cost_of(value, tags), expires, checksum(entry.key, value)
+    row = (entry.key, *measured, owner.tenant, owner.namespace, value)
     try:
         cursor = connection.execute(_INSERT, row)
     except sqlite3.IntegrityError:
-        forget(connection, key)
+        forget(connection, entry.key)
         cursor = connection.execute(_INSERT, row)
     for tag in tags:
         connection.execute("INSERT OR IGNORE INTO tag VALUES (?, ?)", (tag, cursor.lastrowid))
@@ -70,6 +77,34 @@ def put(
 def forget(connection: sqlite3.Connection, key: bytes) -> None:
     """Remove what a put replaces; unlike `delete` it does not move the epoch."""
     connection.execute("DELETE FROM entry WHERE key = ?", (key,))
+
+
+def keep_share(connection: sqlite3.Connection, tenant: str, share: int) -> int:
+    """Let the tenant's oldest entries leave while it has more than its share; returns how many."""
+    query = "SELECT coalesce(sum(size), 0) FROM owner WHERE tenant = ?"
+    excess = _count(connection, query, tenant) - share
+    if excess <= 0:
+        return 0
+    rows = connection.execute(
+        "SELECT id, size FROM entry WHERE tenant = ? AND tenant <> '' ORDER BY id", (tenant,)
+    )
+    leaving: list[tuple[int]] = []
+    for number, size in rows:
+        if excess <= 0:
+            break
+        leaving.append((number,))
+        excess -= size
+    rows.close()
+    connection.executemany("DELETE FROM entry WHERE id = ?", leaving)
+    return len(leaving)
+
+
+def owned(connection: sqlite3.Connection, limit: int) -> list[Owned]:
+    """Owners with most bytes first, what expired and was not yet removed included."""
+    rows = connection.execute(
+        "SELECT tenant, namespace, entries, size FROM owner ORDER BY size DESC LIMIT ?", (limit,)
+    )
+    return [Owned(Owner(row[0], row[1]), row[2], Bytes(row[3])) for row in rows]
 
 
 def cost_of(value: bytes, tags: Sequence[bytes]) -> int:
@@ -105,6 +140,7 @@ def clear(connection: sqlite3.Connection, now: float) -> int:
     live = _count(connection, "SELECT count(*) FROM entry WHERE expires > ?", now)
     connection.execute("DROP TABLE entry")
     connection.execute("DROP TABLE tag")
+    connection.execute("DROP TABLE owner")
     for statement in ENTRY_TABLES:
         connection.execute(statement)
     connection.execute("UPDATE held SET entries = 0, size = 0, cost = 0")

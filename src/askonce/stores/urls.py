@@ -5,6 +5,7 @@ from __future__ import annotations
 import pkgutil
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Protocol, cast
+from urllib.parse import parse_qs
 
 from askonce.errors import ConfigError
 
@@ -21,13 +22,18 @@ REDIS = (
     *("valkey", "valkeys", "valkey+unix", "valkey+sentinel", "valkey+cluster"),
 )
 BUILT_IN = {
+    "memcached": "askonce.stores.memcached:open_memcached",
     "memory": "askonce.stores.memory:open_memory",
     "sqlite": "askonce.stores.sqlite:open_sqlite",
     **dict.fromkeys(REDIS, "askonce.stores.redis.store:open_redis"),
 }
 
+LOCAL = frozenset({"memory", "sqlite"})
+"""Those that keep everything on this machine."""
+
 
 REVOCATIONS = {
+    "memcached": "askonce.stores.memcached_log:open_memcached_revocations",
     "memory": "askonce.stores.revocations:open_memory_revocations",
     "sqlite": "askonce.stores.revocations:open_sqlite_revocations",
     **dict.fromkeys(REDIS, "askonce.stores.redis.revocations:open_redis_revocations"),
@@ -52,6 +58,11 @@ def open_store(url: str, *, clock: Clock, sink: Sink, max_bytes: int, data_dir: 
     """
     opens = _opener(url.partition(":")[0])
     return opens(url, clock=clock, sink=sink, max_bytes=max_bytes, data_dir=data_dir)
+
+
+def namespace_of(url: str) -> str:
+    """The URL's `namespace`, by which several caches share one server; else empty."""
+    return parse_qs(url.partition("?")[2]).get("namespace", [""])[0]
 
 
 class OpensRevocations(Protocol):

@@ -21,18 +21,22 @@ from askonce import __version__
 from askonce.events import (
     AdmissionRefused,
     BreakerMoved,
+    Confirmation,
     Embedded,
     Event,
     Evicted,
     GuardVetoed,
     HeldBytes,
+    IndexedLate,
     Judged,
+    Paid,
     Part,
     Recorded,
     Served,
     StepSkipped,
     Tier,
     TrustMoved,
+    Unreadable,
 )
 from askonce.telemetry.figures import (
     BUCKETS,
@@ -76,13 +80,29 @@ METRICS = (
         "askonce_breaker_state", "gauge", ("part",), "0 closed, 1 half open, 2 open; worst worker"
     ),
     Metric("askonce_evictions_total", "counter", ("part", "cause"), "Entries that left"),
+    Metric(
+        "askonce_unreadable_total", "counter", ("part", "reason"), "Stored values of no use: misses"
+    ),
     Metric("askonce_held_bytes", "gauge", ("part",), "Bytes that a part holds"),
     Metric("askonce_held_entries", "gauge", ("part",), "Entries that a part holds"),
     Metric("askonce_embedding_seconds", "histogram", (), "Time to embed one text"),
+    Metric(
+        "askonce_indexed_late_total",
+        "counter",
+        ("outcome",),
+        "Questions that a busy embedder had no time for: put off, and indexed or lost later",
+    ),
     Metric("askonce_tokens_saved_total", "counter", ("kind",), "Tokens not computed again"),
     Metric("askonce_evidence_total", "counter", ("source", "verdict"), "Cached answers judged"),
     Metric("askonce_audits_total", "counter", ("verdict",), "Hits by meaning audited"),
     Metric("askonce_shadow_total", "counter", ("verdict",), "Would-be hits judged in shadow mode"),
+    Metric("askonce_evidence_usd_total", "counter", ("purpose",), "Money spent on evidence alone"),
+    Metric(
+        "askonce_confirmations_total",
+        "counter",
+        ("outcome",),
+        "Answers withheld from other callers, and compared with what they were told instead",
+    ),
     Metric(
         "askonce_trust_threshold",
         "gauge",
@@ -122,6 +142,8 @@ def _zeros() -> Figures:
     counters: dict[Series, float] = {
         ("askonce_requests_total", tier, how): 0.0 for tier in tiers for how in OUTCOMES
     }
+    for purpose in ("audit", "judge"):
+        counters["askonce_evidence_usd_total", purpose] = 0.0
     for kind in ("prompt", "completion"):
         counters["askonce_tokens_saved_total", kind] = 0.0
     gauges: dict[Series, float] = {("askonce_breaker_state", part): 0.0 for part in parts}
@@ -155,10 +177,18 @@ class PrometheusSink:
                 ("askonce_steps_skipped_total", event.part, event.cause)
             ),
             BreakerMoved: self._breaker_moved,
+            Paid: lambda event: self._count(
+                ("askonce_evidence_usd_total", event.purpose), event.cost
+            ),
+            Confirmation: lambda event: self._count(("askonce_confirmations_total", event.outcome)),
             Evicted: lambda event: self._count(
                 ("askonce_evictions_total", event.part, event.cause), event.entries
             ),
+            Unreadable: lambda event: self._count(
+                ("askonce_unreadable_total", event.part, event.reason)
+            ),
             HeldBytes: self._held,
+            IndexedLate: lambda event: self._count(("askonce_indexed_late_total", event.outcome)),
             Embedded: lambda event: self._embedding.observe(event.took),
             Judged: self._judged,
             TrustMoved: self._trust_moved,

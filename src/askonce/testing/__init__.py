@@ -1,9 +1,14 @@
 """Public conformance suites, fakes and a fake clock."""
 
 from askonce.testing.clock import FakeClock
+from askonce.testing.owners import check_store_owners
 from askonce.testing.revocations import check_revocations
 from askonce.testing.sink import RecordingSink
-from askonce.testing.stores import check_store, check_store_epoch, check_store_tags
+from askonce.testing.stores import (
+    check_store,
+    check_store_epoch,
+    check_store_tags,
+)
 
 __all__ = [
     "FakeClock",
@@ -11,5 +16,6 @@ __all__ = [
     "check_revocations",
     "check_store",
     "check_store_epoch",
+    "check_store_owners",
     "check_store_tags",
 ]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 from askonce.canonical.entry import Entry, seal, unseal
 from askonce.events import Evicted
-from askonce.ports import Put, SupportsAbsence, SupportsPutMany
+from askonce.ports import Owner, Put, SupportsAbsence, SupportsPutMany
 from askonce.units import Seconds
 
 if TYPE_CHECKING:
@@ -26,10 +26,12 @@ class ExactTier:
         clock: Clock,
         sink: Sink,
         serves: Callable[[Entry], bool] | None = None,
+        tenant_bytes: int = 0,
     ) -> None:
         """Build over a store and a hot cache that nobody else writes to.
 
         serves: whether nobody has taken an entry back; what was is as good as not there.
+        tenant_bytes: of one tenant's entries at most, where the store counts them; 0 is no bound.
         """
         self._store = store
         self._hot = hot
@@ -37,6 +39,7 @@ class ExactTier:
         self._sink = sink
         self._serves = serves or _always
         self._changes = 0
+        self._tenant_bytes = tenant_bytes
         self._absent = store.surely_absent if isinstance(store, SupportsAbsence) else _perhaps_there
 
     @property
@@ -85,7 +88,14 @@ class ExactTier:
         store, now = cast("SupportsPutMany", self._store), self._clock.now()
         await store.put_many(
             [
-                Put(entry.key, seal(entry), Seconds(_end(entry) - now), entry.tags)
+                Put(
+                    entry.key,
+                    seal(entry),
+                    Seconds(_end(entry) - now),
+                    entry.tags,
+                    Owner(entry.origin.tenant[:_TENANT], entry.origin.namespace),
+                    self._tenant_bytes,
+                )
                 for entry in entries
                 if _end(entry) > now
             ]
@@ -112,6 +122,8 @@ class ExactTier:
             self._sink.emit(Evicted("hot", "capacity", left))
 
 
+_TENANT = 16
+"""Digits of a tenant's partition that a store counts it by."""
 _SEAL = 256
 """Bytes of a sealed entry besides answer and question, about."""
 

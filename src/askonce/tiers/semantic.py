@@ -102,6 +102,7 @@ class SemanticTier:
         self._neighbours = neighbours
         self._budget = budget
         self._tokens = tokens
+        self._reading = 0
 
     async def find(self, partition: bytes, text: str) -> Finding:
         """Candidates for this question; raises EmbedderError, VectorIndexError."""
@@ -116,6 +117,16 @@ class SemanticTier:
         known = msgspec.structs.replace(item, tokens=read.tokens)
         await self._index.add(partition, known, read.vector)
 
+    async def keep_late(self, partition: bytes, item: IndexedText) -> None:
+        """Index a question however long it takes; raises as `keep`."""
+        read = await self._embed(item.text)
+        await self.keep(partition, item, read)
+
+    @property
+    def reading(self) -> int:
+        """Texts that are being embedded now, or wait for it."""
+        return self._reading
+
     async def forget(self, keys: Sequence[bytes]) -> None:
         """Remove questions whose entries are gone; raises VectorIndexError."""
         await self._index.delete(keys)
@@ -123,6 +134,13 @@ class SemanticTier:
     async def _read(self, text: str) -> ReadText:
         if self._embedder.expected_time(text) > self._budget:
             raise EmbedderBusy("the embedder would take longer than the deadline")
-        if self._tokens and isinstance(self._embedder, SupportsTokens):
-            return await self._embedder.read(text)
-        return ReadText(await self._embedder.embed(text), b"")
+        return await self._embed(text)
+
+    async def _embed(self, text: str) -> ReadText:
+        self._reading += 1
+        try:
+            if self._tokens and isinstance(self._embedder, SupportsTokens):
+                return await self._embedder.read(text)
+            return ReadText(await self._embedder.embed(text), b"")
+        finally:
+            self._reading -= 1

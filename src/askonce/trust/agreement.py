@@ -39,7 +39,8 @@ def agreement(
     nearest = np.where(mine, cosines, -np.inf).max(axis=1)
     beside = _beside(nearest)
     beside = np.where(np.isfinite(beside), beside, cosines.min() - _ALONE)
-    mass = np.exp(_SHARPNESS * (cosines - cosines.max()))
+    behind = cosines - cosines.max()
+    mass = np.exp(_SHARPNESS * behind)
     odds = np.where(mine, np.logaddexp(0, logits), 0).sum(axis=1)
     total = np.logaddexp.reduce(logits)
     columns = [
@@ -54,10 +55,12 @@ def agreement(
         np.logaddexp.reduce(own, axis=1) - total,
         np.full(len(mine), len(cosines)),
         mine[:, 0],
-        cosines[places] - cosines.max(),
+        behind[places],
         cosines[places],
     ]
-    return np.column_stack(columns).astype(np.float32) * _UNITS, places
+    rows = np.empty((len(mine), len(NAMES)), dtype=np.float32)
+    np.multiply(np.array(columns, dtype=np.float32).T, _UNITS, out=rows)
+    return rows, places
 
 
 def _beside(values: NDArray[np.floating]) -> NDArray[np.floating]:

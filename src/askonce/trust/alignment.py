@@ -63,66 +63,85 @@ NAMES = (
 
 
 def align(asked: TokenVectors, cached: Sequence[TokenVectors]) -> Floats:
-    """One row a cached text, columns as in NAMES; one matrix product for all of them."""
+    """One row a cached text, columns as in NAMES; each is the same whoever stands beside it."""
     if not cached or not len(asked.ids):
         return np.zeros((len(cached), len(NAMES)), dtype=np.float32)
-    ids, rows, there = _padded(cached)
-    own_ids, own = asked.ids[:_MOST], _unit(asked.rows[:_MOST])
-    alike = (own @ rows.reshape(-1, rows.shape[-1]).T).reshape(len(own), *ids.shape)
-    alike = np.where(there, alike, np.float32(-1.0))  # (asked, cached, tokens)
-    equal = (own_ids[:, None, None] == ids) & there
-    best = alike.max(axis=2).T
-    back = alike.max(axis=0)
-    forth = _covered(best, equal.any(axis=2).T, np.ones_like(best, dtype=np.bool_))
-    return np.column_stack(
-        [*forth, *_covered(back, equal.any(axis=0), there), _in_order(alike.argmax(axis=2).T)]
-    ).astype(np.float32)
+    ids = np.concatenate([each.ids[:_MOST] for each in cached])
+    rows = np.concatenate([each.rows[:_MOST] for each in cached])
+    there = _filled([min(len(each.ids), _MOST) for each in cached])
+    alike = np.full((min(len(asked.ids), _MOST), *there.shape), -1.0, dtype=np.float32)
+    equal = np.zeros(alike.shape, dtype=np.bool_)  # both of shape (asked, cached, tokens)
+    alike[:, there] = _cosines(asked.rows[:_MOST], rows)
+    equal[:, there] = asked.ids[:_MOST, None] == ids
+    columns = [
+        *_covered(alike.max(axis=2).T, np.logical_or.reduce(equal, axis=2).T, None),
+        *_covered(alike.max(axis=0), np.logical_or.reduce(equal, axis=0), there),
+        _in_order(alike.argmax(axis=2).T),
+    ]
+    return np.array(columns, dtype=np.float32).T
 
 
-def _padded(
-    cached: Sequence[TokenVectors],
-) -> tuple[NDArray[np.uint16], Floats, NDArray[np.bool_]]:
-    longest = max(1, min(_MOST, max(len(each.ids) for each in cached)))
-    dim = cached[0].rows.shape[1]
-    ids = np.zeros((len(cached), longest), dtype=np.uint16)
-    rows = np.zeros((len(cached), longest, dim), dtype=np.float32)
-    there = np.zeros((len(cached), longest), dtype=np.bool_)
-    for place, each in enumerate(cached):
-        size = min(len(each.ids), longest)
-        ids[place, :size] = each.ids[:size]
-        rows[place, :size] = each.rows[:size]
-        there[place, :size] = True
-    return ids, _unit(rows), there
+def _cosines(asked: NDArray[np.int8], cached: NDArray[np.int8]) -> Floats:
+    """Of all asked tokens with all cached ones.
+
+    The products are sums of whole numbers, exact up to about a thousand dimensions: equal tokens
+    have equal cosines in whatever order a machine adds. They are made in parts so small that BLAS
+    wakes no other threads, which would wait for a core longer than they help.
+    """
+    own, rows = asked.astype(np.float32), cached.astype(np.float32)
+    found = np.empty((len(rows), len(own)), dtype=np.float32)
+    step = max(1, _ALONE // own.size)
+    for at in range(0, len(rows), step):
+        np.matmul(rows[at : at + step], own.T, out=found[at : at + step])
+    found /= _lengths(rows)[:, None] * _lengths(own)
+    return found.T
 
 
-def _unit(rows: NDArray[np.int8] | Floats) -> Floats:
-    values = rows.astype(np.float32, copy=False)
-    lengths = np.sqrt(np.einsum("...d,...d->...", values, values))
-    unit: Floats = values / np.maximum(lengths, np.float32(1e-9))[..., None]
-    return unit
+_ALONE = 1 << 18
+"""Multiplications that one thread makes sooner than several."""
+
+
+def _lengths(rows: Floats) -> Floats:
+    lengths: Floats = np.sqrt(np.maximum(np.einsum("nd,nd->n", rows, rows), np.float32(1.0)))
+    return lengths
+
+
+def _filled(counts: list[int]) -> NDArray[np.bool_]:
+    """Which places of a table, one row a text, hold a token."""
+    there: NDArray[np.bool_] = np.arange(max(1, *counts)) < np.array(counts)[:, None]
+    return there
 
 
 def _covered(
-    best: Floats, equal: NDArray[np.bool_], there: NDArray[np.bool_]
-) -> list[NDArray[np.float32]]:
-    """The columns of one side; all three are of shape (cached, tokens)."""
-    met = np.where(there, best, np.float32(0.0))
-    new = there & ~equal
-    unmet = np.where(new, best, np.float32(0.0))
-    count, news = there.sum(axis=1), new.sum(axis=1)
+    best: Floats, equal: NDArray[np.bool_], there: NDArray[np.bool_] | None
+) -> list[NDArray[np.floating] | NDArray[np.intp]]:
+    """The columns of one side; all are of shape (cached, tokens), and without `there` all are."""
+    new = ~equal
+    met = least = best
+    count: NDArray[np.intp] | int = best.shape[1]
+    poor = best < _POOR
+    if there is not None:
+        new &= there
+        met = np.where(there, best, np.float32(0.0))
+        least = np.where(there, best, np.float32(1.0))
+        count = np.maximum(there.sum(axis=1), 1)
+        poor &= there
+    news = new.sum(axis=1)
+    unmet = np.where(new, best, np.float32(0.0)).sum(axis=1)
     return [
-        met.sum(axis=1) / np.maximum(count, 1),
-        np.where(there, best, np.float32(1.0)).min(axis=1),
-        (there & (best < _POOR)).sum(axis=1),
+        met.sum(axis=1) / count,
+        least.min(axis=1),
+        poor.sum(axis=1),
         news,
-        np.where(news > 0, unmet.sum(axis=1) / np.maximum(news, 1), 1),
+        np.where(news > 0, unmet / np.maximum(news, 1), 1),
         np.where(new, best, np.float32(1.0)).min(axis=1),
     ]
 
 
 def _in_order(places: NDArray[np.intp]) -> NDArray[np.float64]:
     """Share of neighbouring asked tokens whose partners stand in the same order."""
-    if places.shape[1] < 2:
+    steps = places.shape[1] - 1
+    if not steps:
         return np.ones(len(places))
-    share: NDArray[np.float64] = (np.diff(places, axis=1) >= 0).mean(axis=1)
+    share: NDArray[np.float64] = (places[:, 1:] >= places[:, :-1]).sum(axis=1) / steps
     return share

@@ -133,6 +133,16 @@ class Node:
         self._since.serve(cell)
         self.checked.hits += 1
 
+    def withdraw(self, cell: int) -> None:
+        """It was not, in the end."""
+        self.cells.withdraw(cell)
+        self._since.withdraw(cell)
+        self.unwatch()
+
+    def unwatch(self) -> None:
+        """No audit could have found it wrong, so it says nothing for the bound."""
+        self.checked.hits = max(0, self.checked.hits - 1)
+
     def learn(self, label: Label) -> bool:
         """Take one verdict; returns whether older evidence was dropped because of drift."""
         cell, weight = cell_of(label.score), TRUST[label.source]

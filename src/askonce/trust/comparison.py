@@ -17,60 +17,60 @@ _MOST_LEFT = 12
 """Left-over words that are looked at one by one; more are never matched by spelling."""
 
 
-class Comparison(msgspec.Struct, frozen=True):
+class Comparison(msgspec.Struct, frozen=True, gc=False):
     """The two texts, aligned as bags of forms."""
 
     left: Reading
     right: Reading
     only_left: frozenset[str]
     only_right: frozenset[str]
+    hard_left: frozenset[str]
+    """Left-over content words of the left text."""
+    hard_right: frozenset[str]
+    """Left-over content words of the right text."""
     alike: float
     """Shared share of all forms (Dice), function words included."""
     akin: float
     """The same over content words alone."""
-
-    @property
-    def hard_left(self) -> frozenset[str]:
-        """Left-over content words of the left text."""
-        return self.only_left - SOFT_FORMS
-
-    @property
-    def hard_right(self) -> frozenset[str]:
-        """Left-over content words of the right text."""
-        return self.only_right - SOFT_FORMS
 
 
 def compare(left: Reading, right: Reading) -> Comparison:
     """Align two readings; linear but for a bounded number of left-over words."""
     only_left = _surplus(left.bag, right.bag)
     only_right = _surplus(right.bag, left.bag)
-    shared = sum(min(count, right.bag.get(word, 0)) for word, count in left.bag.items())
-    shared += _match(only_left, only_right, left, right)
+    shared = len(left.forms) - sum(only_left.values())
+    if only_left and only_right:
+        shared += _match(only_left, only_right, left, right)
     total = len(left.forms) + len(right.forms)
-    hard_left = sum(n for w, n in only_left.items() if w not in SOFT_FORMS)
-    hard_right = sum(n for w, n in only_right.items() if w not in SOFT_FORMS)
+    hard_left, hard_right = only_left.keys() - SOFT_FORMS, only_right.keys() - SOFT_FORMS
+    surplus = sum([only_left[word] for word in hard_left])
+    surplus += sum([only_right[word] for word in hard_right])
     hard = _hard(left.forms) + _hard(right.forms)
     return Comparison(
         left=left,
         right=right,
         only_left=frozenset(only_left),
         only_right=frozenset(only_right),
+        hard_left=frozenset(hard_left),
+        hard_right=frozenset(hard_right),
         alike=2 * shared / total if total else 1.0,
-        akin=(hard - hard_left - hard_right) / hard if hard else 1.0,
+        akin=(hard - surplus) / hard if hard else 1.0,
     )
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=2048)
 def _hard(forms: tuple[str, ...]) -> int:
-    return sum(word not in SOFT_FORMS for word in forms)
+    return sum([word not in SOFT_FORMS for word in forms])
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=256)
 def _compounds(forms: tuple[str, ...]) -> dict[str, tuple[str, str]]:
     return {a + b: (a, b) for a, b in pairwise(forms)}
 
 
 def _surplus(bag: dict[str, int], other: dict[str, int]) -> dict[str, int]:
+    if bag == other:
+        return {}
     return {word: n - other.get(word, 0) for word, n in bag.items() if n > other.get(word, 0)}
 
 
@@ -82,11 +82,9 @@ def _match(
         return 0
     met = _joined(only_left, only_right, right) + _joined(only_right, only_left, left)
     named = left.names | right.names
-    for one in sorted(only_left):
+    for one in sorted(only_left.keys() - named):
         written = left.stems.get(one, one)
-        for other in sorted(only_right):
-            if {one, other} & named:
-                continue
+        for other in sorted(only_right.keys() - named):
             meant = right.stems.get(other, other)
             near = one[:1] == other[:1] and kin(one, other)  # kin share their first letter
             if near or (written[:1] == meant[:1] and _spelt_alike(one, other, written, meant)):
@@ -107,11 +105,11 @@ def _joined(only: dict[str, int], others: dict[str, int], reading: Reading) -> i
     pairs = _compounds(reading.forms)
     for word in sorted(only):
         if word in pairs:
-            parts = [part for part in pairs[word] if part in others]
+            parts = others.keys() & pairs[word]
         elif 3 <= len(word) <= 5 and word in reading.initials:
             start = reading.initials.index(word)
             spelt = {form(part) for part in reading.words[start : start + len(word)]}
-            parts = [part for part in spelt if part in others]
+            parts = others.keys() & spelt
         else:
             continue
         if parts:

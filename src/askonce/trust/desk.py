@@ -18,8 +18,9 @@ import numpy as np
 
 from askonce.trust.alignment import from_bytes
 from askonce.trust.answers import SameAnswers
-from askonce.trust.budget import chance
-from askonce.trust.evidence import Label, odds_of_cosine
+from askonce.trust.asked import Asked, Step, What, unpacked
+from askonce.trust.budget import Decision, chance
+from askonce.trust.evidence import Label, cell_of, odds_of_cosine
 from askonce.trust.guards import veto
 from askonce.trust.ledger import Ledger, Place, Policy, Standing
 from askonce.trust.looks import Seen, pack, unpack
@@ -29,7 +30,7 @@ from askonce.trust.verifier import Learner, Look, Text, score, see
 from askonce.units import Cosine, Seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from askonce.ports import Evidence, Neighbour, ReadText
     from askonce.trust.evidence import Source
@@ -44,10 +45,8 @@ _SOURCES: dict[str, Source] = {
 }
 _HEAVIEST = 5.0
 """What one label may weigh for the verifier, however seldom its kind is seen."""
-_OWN = 50_000
-"""Requests decided here that are remembered."""
-_DECIDED = frozenset({"miss", "shadow", "hit"})
-"""Sources of the records that a request leaves when it is decided; others come later."""
+_OF_HITS = frozenset({"audit", "caller", "operator"})
+"""Who speaks of answers that were served."""
 
 
 class Manners(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,6 +62,8 @@ class Manners(msgspec.Struct, frozen=True, kw_only=True):
     """Most of them with a verifier of their own; the longest unused forget what they learned."""
     life: Seconds = Seconds(86400.0)
     """Of an entry, as configured: how old it is shows by when it ends."""
+    band: float = 1.0
+    """Log odds on each side of the threshold within which a second opinion is asked for."""
     remembered: int = 4000
     """Labelled pairs that each verifier learns from, 1 KiB each."""
 
@@ -82,11 +83,32 @@ class Verdict(NamedTuple):
     seen: Seen | None = None
     vetoes: tuple[str, ...] = ()
     """Guards that spoke against neighbours of the static rule."""
+    counted: bool = False
+    """The ledger has counted it as served."""
 
     @property
     def serve(self) -> bool:
         """Whether the cache may answer."""
         return bool(self.order)
+
+
+class Sight(NamedTuple):
+    """A question beside its neighbours, measured and not yet decided."""
+
+    place: Place
+    text: str
+    near: Sequence[Neighbour]
+    """Best first."""
+    seen: Seen | None = None
+    odds: float | None = None
+    """The learned score of the best; None without neighbours."""
+
+    @property
+    def best(self) -> int:
+        """Place of the neighbour that the score is about; -1 without neighbours."""
+        if not self.near:
+            return -1
+        return 0 if self.seen is None else self.seen.look.best
 
 
 class Lesson(NamedTuple):
@@ -131,31 +153,73 @@ class TrustDesk:
         self._ledger = Ledger(policy, seed)
         self._answers = SameAnswers()
         self._namespaces: OrderedDict[bytes, _Namespace] = OrderedDict()
-        self._own: OrderedDict[str, None] = OrderedDict()
+        self.asked = Asked()
+        """Requests decided here that the log does not know of yet."""
 
     def judge(
         self, place: Place, text: str, read: ReadText, near: Sequence[Neighbour], request: str
     ) -> Verdict:
-        """Decide, and count the request; near: best first."""
-        self._remember(request)
+        """Look and decide; near: best first."""
+        return self.decide(self.look(place, text, read, near), request)
+
+    def look(self, place: Place, text: str, read: ReadText, near: Sequence[Neighbour]) -> Sight:
+        """Measure; counts nothing."""
         if not near:
-            self._ledger.decide(place, None, request.encode())
-            return Verdict()
+            return Sight(place, text, near)
         seen = self._see(place, text, read, near)
-        best = 0 if seen is None else seen.look.best
         odds = odds_of_cosine(near[0].score) if seen is None else float(seen.look.logits.max())
-        decision = self._ledger.decide(place, odds, request.encode())
-        verdict = Verdict((), best, odds, decision.audit, decision.chance, seen)
-        if self.cold(place) or seen is None:
-            return self._static(verdict, text, near, request)
+        return Sight(place, text, near, seen, odds)
+
+    def in_doubt(self, sight: Sight) -> bool:
+        """Whether a second opinion may change the decision: the score is near the threshold."""
+        if sight.seen is None or sight.odds is None or self.cold(sight.place):
+            return False
+        return abs(sight.odds - self._ledger.threshold(sight.place)) <= self._manners.band
+
+    def advised(self, sight: Sight, odds: float) -> Sight:
+        """With a second opinion: half way towards it, and no further than the doubt was wide.
+
+        The account is kept by the score that comes of it, so an opinion that is worth nothing
+        costs hits and not the budget.
+        """
+        own, band = sight.odds or 0.0, self._manners.band
+        return sight._replace(odds=own + min(band, max(-band, (odds - own) / 2)))
+
+    def decide(self, sight: Sight, request: str, *, hold: bool = False) -> Verdict:
+        """Decide, and count the request; hold: serve nothing, since an opinion is missing."""
+        place, seen, best = sight.place, sight.seen, sight.best
+        decision = self._decide(place, sight.odds, request)
+        if sight.odds is None:
+            return Verdict()
+        verdict = Verdict(
+            (), best, sight.odds, decision.audit, decision.chance, seen, counted=decision.serve
+        )
+        if self.cold(place):
+            return self._static(verdict, sight.text, sight.near, request)
+        if hold:
+            self.withdraw(place, verdict)
+            return verdict._replace(audit=False, chance=1.0, counted=False)
         if not decision.serve:
             return verdict
+        if seen is None:  # only the cosine is known: evidence and the static rule must both agree
+            return self._static(verdict, sight.text, sight.near, request)
         answers = [self._answers.of(question, question) for question in seen.questions]
         others = (at for at, one in enumerate(answers) if one == answers[best] and at != best)
         return verdict._replace(order=(best, *others))
 
+    def withdraw(self, place: Place, verdict: Verdict) -> None:
+        """Nothing was served after all: the entries were gone, not confirmed, or only a shadow."""
+        self._add(place, verdict, "withdrawn")
+
+    def unwatch(self, place: Place, verdict: Verdict) -> None:
+        """What was served could not be audited: of such hits the bound says nothing."""
+        self._add(place, verdict, "unwatched")
+
     def take(self, records: Sequence[Evidence]) -> list[Lesson]:
-        """Take evidence in the order of the log; returns what `study` is to learn."""
+        """Take evidence in the order of the log; returns what `study` is to learn.
+
+        Of records of requests it wants those alone that were decided elsewhere.
+        """
         lessons = (
             self._take_request(list(group))
             for _, group in groupby(records, key=lambda one: (one.request_id, one.source))
@@ -168,12 +232,17 @@ class TrustDesk:
         return b"" if verdict.seen is None else pack(verdict.seen)
 
     @staticmethod
-    def study(lessons: Sequence[Lesson]) -> None:
-        """Learn; may fit anew, which takes a fraction of a second, so not on the request path."""
+    def study(lessons: Sequence[Lesson]) -> Iterator[None]:
+        """Learn piece by piece; each ends where another thread may have its turn.
+
+        A lesson takes 0.1 ms, a fit now and then 50 ms, of which it holds up others for little.
+        """
         for lesson in lessons:
             lesson.learner.learn(lesson.look, lesson.same, lesson.weight)
+            yield
             if lesson.learner.due:
                 lesson.learner.refit()
+                yield
 
     def current(self, place: Place, near: Sequence[Neighbour]) -> Sequence[Neighbour]:
         """Those that were stored since the last drift: older answers have gone out of date."""
@@ -248,15 +317,19 @@ class TrustDesk:
         """Records of one request from one source."""
         first = records[0]
         place = Place(first.namespace.encode(), first.partition)
-        if first.source in _DECIDED and first.request_id not in self._own:
-            self._ledger.decide(place, first.score, first.request_id.encode())
-        if first.source == "hit":
+        if first.source == "asked":
+            self._count(records)
+        if first.source in {"asked", "hit"}:
             return None
         seen = _seen(first)
         served = first.entry if seen is None else seen.keys[seen.look.best]
         said = {one.entry: one.verdict for one in records if one.verdict != "unsure"}
         self._learn_place(place, first, said, served)
-        if seen is None or not said:
+        if seen is None:
+            wrong = first.source in _OF_HITS and said.get(served) == "different"
+            self._namespace(place.namespace).mistaken |= wrong
+            return None
+        if not said:
             return None
         self._learn_static(place, seen, said)
         same = tuple(None if key not in said else said[key] == "same" for key in seen.keys)
@@ -297,11 +370,29 @@ class TrustDesk:
         self._namespaces.move_to_end(name)
         return known
 
-    def _remember(self, request: str) -> None:
-        """Requests decided here are counted; their records in the log are not to count again."""
-        self._own[request] = None
-        if len(self._own) > _OWN:
-            self._own.popitem(last=False)
+    def _decide(self, place: Place, score: float | None, request: str) -> Decision:
+        decision = self._ledger.decide(place, score, request.encode())
+        known = place if self._ledger.knows(place) else Place(place.namespace, b"")
+        cell = None if score is None else cell_of(score)
+        self.asked.note(known, cell, "served" if decision.serve else "asked")
+        return decision
+
+    def _add(self, place: Place, verdict: Verdict, what: What) -> None:
+        if verdict.counted:
+            known = place if self._ledger.knows(place) else Place(place.namespace, b"")
+            step = Step(*known, cell_of(verdict.score), what)
+            self._ledger.repeat(step)
+            self.asked.note(known, step.cell, what)
+
+    def _count(self, records: Sequence[Evidence]) -> None:
+        """Requests that were decided elsewhere; let be where they cannot be read."""
+        for record in records:
+            try:
+                steps = list(unpacked(record.look))
+            except (msgspec.MsgspecError, ValueError):
+                continue
+            for one in steps:
+                self._ledger.repeat(one)
 
 
 def _seen(record: Evidence) -> Seen | None:

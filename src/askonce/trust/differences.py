@@ -35,7 +35,7 @@ def keys(pair: Comparison) -> Keys:
     return _keys(tuple(sorted(pair.only_left)), tuple(sorted(pair.only_right)))
 
 
-@lru_cache(maxsize=16384)
+@lru_cache(maxsize=1024)
 def _keys(left: tuple[str, ...], right: tuple[str, ...]) -> Keys:
     found = ["word " + word for word in (*left, *right)[:_MOST_WORDS]]
     if len(left) * len(right) <= _MOST_SWAPS:

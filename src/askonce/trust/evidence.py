@@ -106,6 +106,10 @@ class Cells(msgspec.Struct):
         """The request was answered from the cache."""
         self.served[cell] += self.unit
 
+    def withdraw(self, cell: int) -> None:
+        """One that was to be answered so was not, in the end."""
+        self.served[cell] = max(0.0, self.served[cell] - self.unit)
+
     def add(self, cell: int, wrong: float, weight: float) -> None:
         """One verdict."""
         self.labels[cell] += self.unit * weight

@@ -30,8 +30,12 @@ NAMES = ("cosine", *alignment.NAMES, *_LEXICAL, *(f"guard_{name}" for name in GU
 
 def dense(pairs: Sequence[Comparison], cosines: Floats, aligned: Floats) -> Floats:
     """One row a pair, columns as in NAMES."""
-    read = np.array([_lexical(pair) + _verdicts(pair) for pair in pairs], dtype=np.float32)
-    return np.column_stack([cosines, aligned, read]).astype(np.float32)
+    found = np.empty((len(pairs), len(NAMES)), dtype=np.float32)
+    split = 1 + len(alignment.NAMES)
+    found[:, 0] = cosines
+    found[:, 1:split] = aligned
+    found[:, split:] = [_lexical(pair) + _verdicts(pair) for pair in pairs]
+    return found
 
 
 def products(vector: Floats, cached: Floats, cosines: Floats) -> Floats:

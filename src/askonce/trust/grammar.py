@@ -9,9 +9,13 @@ import msgspec
 from askonce.trust.lexicon import FILLERS, SOFT, listed
 from askonce.trust.words import form
 
-_PAST = frozenset({"was", "were", "did", "had", "usedto"})
-_PRESENT = frozenset({"is", "are", "am", "do", "does"})
-_FUTURE = frozenset({"will", "shall", "going"})
+_TENSE = {
+    **dict.fromkeys(("was", "were", "did", "had", "usedto"), "past"),
+    **dict.fromkeys(("is", "are", "am", "do", "does"), "present"),
+    **dict.fromkeys(("will", "shall", "going"), "future"),
+}
+_ASKING = frozenset({"who", "whom", "whose", "when", "where", "why", "how", "what", "which"})
+_POINTER = {"it": "it", "they": "them", "them": "them"}
 _MODAL = {
     "can": "may", "could": "may", "may": "may", "possible": "may",
     "must": "must", "required": "must", "mandatory": "must",
@@ -42,7 +46,7 @@ _TIME = frozenset(map(form, ("time", "date", "day", "year", "month")))
 _PLACE = frozenset(map(form, ("place", "city", "country")))
 
 
-class Grammar(msgspec.Struct, frozen=True):
+class Grammar(msgspec.Struct, frozen=True, gc=False):
     """The frame of a text."""
 
     asks: frozenset[str]
@@ -63,25 +67,43 @@ class Grammar(msgspec.Struct, frozen=True):
     whose: bool
     stranded: frozenset[str]
     """Prepositions that govern nothing, as in "who is she the mother of"."""
+    pointers: dict[str, int]
+    """How often things are spoken of as one, and as several."""
 
 
-def parse(words: tuple[str, ...], forms: tuple[str, ...]) -> Grammar:
-    """Read the frame off the words, in one pass."""
+def parse(words: tuple[str, ...], forms: tuple[str, ...], said: frozenset[str]) -> Grammar:
+    """Read the frame off the words; said: the different ones."""
+    told = [word for word in said if word in _TELLING]
     return Grammar(
-        asks=_asks(words),
-        tenses=_tenses(words),
-        moods=frozenset(_MODAL[word] for word in words if word in _MODAL),
-        forces=dict(Counter(_FORCE[word] for word in words if word in _FORCE)),
-        persons=frozenset(_PERSON[word] for word in words if word in _PERSON),
-        owners=frozenset(_OWNER[word] for word in words if word in _OWNER),
-        subjects=frozenset(_SUBJECT[word] for word in words if word in _SUBJECT),
-        objects=frozenset(_OBJECT[word] for word in words if word in _OBJECT),
+        asks=_NONE if said.isdisjoint(_ASKING) else _asks(words),
+        tenses=_kinds(_TENSE, told),
+        moods=_kinds(_MODAL, told),
+        forces=_counts(_FORCE, words, told),
+        persons=_kinds(_PERSON, told),
+        owners=_kinds(_OWNER, told),
+        subjects=_kinds(_SUBJECT, told),
+        objects=_kinds(_OBJECT, told),
         roles=_roles(words, forms),
-        passive=_passive(words),
-        aided=_aided(words),
-        whose="whose" in words,
-        stranded=_stranded(words),
+        passive="by" in said and _passive(words),
+        aided=not said.isdisjoint(_ASK_PARTY) and _aided(words),
+        whose="whose" in said,
+        stranded=_NONE if said.isdisjoint(_GOVERNING) else _stranded(words),
+        pointers=_counts(_POINTER, words, told),
     )
+
+
+_TELLING: frozenset[str] = frozenset().union(_TENSE, _FORCE, _PERSON, _OWNER, _POINTER)
+_NONE: frozenset[str] = frozenset()
+
+
+def _kinds(table: dict[str, str], told: list[str]) -> frozenset[str]:
+    return frozenset([table[word] for word in told if word in table]) if told else _NONE
+
+
+def _counts(table: dict[str, str], words: tuple[str, ...], told: list[str]) -> dict[str, int]:
+    if not [word for word in told if word in table]:
+        return {}
+    return dict(Counter([table[word] for word in words if word in table]))
 
 
 def _aided(words: tuple[str, ...]) -> bool:
@@ -101,7 +123,7 @@ def _stranded(words: tuple[str, ...]) -> frozenset[str]:
 def _asks(words: tuple[str, ...]) -> frozenset[str]:
     found = set()
     for position, word in enumerate(words):
-        if word in {"who", "whom", "whose", "when", "where", "why", "how", "what", "which"}:
+        if word in _ASKING:
             after = words[position + 1 : position + 3]
             found.add(_asked(word, form(after[0]) if after else "", after))
     return frozenset(found)
@@ -121,21 +143,7 @@ def _asked(word: str, after: str, following: tuple[str, ...]) -> str:
     return "who" if word in {"whom", "whose"} else word
 
 
-def _tenses(words: tuple[str, ...]) -> frozenset[str]:
-    found = set()
-    for word in words:
-        if word in _PAST:
-            found.add("past")
-        elif word in _PRESENT:
-            found.add("present")
-        elif word in _FUTURE:
-            found.add("future")
-    return frozenset(found)
-
-
 def _passive(words: tuple[str, ...]) -> bool:
-    if "by" not in words:
-        return False
     place = words.index("by")
     be = any(word in _BE for word in words[:place])
     before = words[place - 1] if place else ""

@@ -6,7 +6,6 @@ Guards that judge single words bind near-copies only, where one word is what the
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from askonce.trust.comparison import Comparison, compare
@@ -133,7 +132,7 @@ def _opposites(pair: Comparison) -> bool:
 
 
 def _scope(pair: Comparison) -> bool:
-    left, right = set(pair.left.words), set(pair.right.words)
+    left, right = pair.left.said, pair.right.said
     differ = left ^ right
     rivals = any(two <= differ and len(two & left) == 1 for two in _RIVALS)
     if rivals and pair.alike >= CONTAINED:
@@ -141,7 +140,7 @@ def _scope(pair: Comparison) -> bool:
     if not _framed_alike(pair):
         return False
     quantified = left & _QUANTIFIERS - right and right & _QUANTIFIERS - left
-    limited = _limited(pair.left.words) != _limited(pair.right.words) and pair.akin == 1
+    limited = pair.akin == 1 and _limited(pair.left.words) != _limited(pair.right.words)
     return bool(quantified or differ & _RELATIONS or "only" in differ or limited)
 
 
@@ -159,8 +158,7 @@ def _person(pair: Comparison) -> bool:
     crossed = left.persons == right.owners and left.owners == right.persons
     if crossed and left.persons and left.owners and left.persons != left.owners:
         return True
-    things, others = _pointers(pair.left.words), _pointers(pair.right.words)
-    if things - others and others - things:
+    if _each_more(left.pointers, right.pointers):
         return True
     third = {"m", "f"}
     if (left.persons | left.owners) & third != (right.persons | right.owners) & third:
@@ -170,11 +168,13 @@ def _person(pair: Comparison) -> bool:
     return False
 
 
-_POINTER = {"it": "it", "they": "them", "them": "them"}
-
-
-def _pointers(words: tuple[str, ...]) -> Counter[str]:
-    return Counter(_POINTER[word] for word in words if word in _POINTER)
+def _each_more(one: dict[str, int], other: dict[str, int]) -> bool:
+    """Whether each of two counts has more of something."""
+    if one == other or not one or not other:
+        return False
+    return any(count > other.get(key, 0) for key, count in one.items()) and any(
+        count > one.get(key, 0) for key, count in other.items()
+    )
 
 
 def _question(pair: Comparison) -> bool:
@@ -192,8 +192,7 @@ def _mood(pair: Comparison) -> bool:
     if not _framed_alike(pair):
         return False
     left, right = pair.left.grammar, pair.right.grammar
-    forces, other_forces = Counter(left.forces), Counter(right.forces)
-    if forces - other_forces and other_forces - forces:
+    if _each_more(left.forces, right.forces):
         return True
     return bool(left.tenses and right.tenses and not left.tenses & right.tenses)
 

@@ -1,8 +1,8 @@
 """How often a judge errs, from pairs whose truth is known, with bounds that a budget can carry.
 
-A judge that calls a wrong answer `same` hides wrong hits: of a true share t of wrong hits it shows
-at least t * (1 - false_same). A judge that calls right answers `different` only tightens the cache.
-The bounds hold where traffic's pairs are no harder than the known ones.
+A judge that calls a wrong answer `same` hides wrong hits; one that calls right answers `different`
+only tightens the cache. `trust.bound.JudgeError` carries both into the account. The bounds hold
+where traffic's pairs are no harder than the known ones.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import math
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
+
+from askonce.trust.bound import JudgeError, judge_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -33,8 +35,8 @@ class Rate(msgspec.Struct, frozen=True):
         return self.errors / self.trials if self.trials else 0.0
 
 
-class JudgeError(msgspec.Struct, frozen=True):
-    """The errors of one judge."""
+class Measured(msgspec.Struct, frozen=True):
+    """What pairs of known truth say of one judge."""
 
     false_same: Rate
     """Called `same` among truly different pairs on which it was sure."""
@@ -43,13 +45,14 @@ class JudgeError(msgspec.Struct, frozen=True):
     unsure: Rate
     """Among all pairs."""
 
-    def at_most(self, seen: float) -> float:
-        """An upper bound of the true wrong share, for an upper bound of the share seen as wrong."""
-        shown = 1.0 - self.false_same.upper
-        return min(1.0, seen / shown) if shown > 0 else 1.0
+    @property
+    def error(self) -> JudgeError:
+        """The same as the account takes it."""
+        rights, wrongs = self.false_different, self.false_same
+        return judge_error((rights.trials, rights.errors), (wrongs.trials, wrongs.errors))
 
 
-def estimate(pairs: Iterable[tuple[Agreement, Truth]], *, alpha: float = 0.05) -> JudgeError:
+def estimate(pairs: Iterable[tuple[Agreement, Truth]], *, alpha: float = 0.05) -> Measured:
     """From (verdict, truth) pairs; each bound fails with probability alpha at most."""
     counts: dict[tuple[Agreement, Truth], int] = {}
     for pair in pairs:
@@ -60,24 +63,11 @@ def estimate(pairs: Iterable[tuple[Agreement, Truth]], *, alpha: float = 0.05) -
         return rate(errors, errors + counts.get((right, truth), 0), alpha=alpha)
 
     unsure = sum(count for (verdict, _), count in counts.items() if verdict == "unsure")
-    return JudgeError(
+    return Measured(
         false_same=sure("different", "same", "different"),
         false_different=sure("same", "different", "same"),
         unsure=rate(unsure, sum(counts.values()), alpha=alpha),
     )
-
-
-def pooled(one: JudgeError, other: JudgeError, *, alpha: float = 0.05) -> JudgeError:
-    """Both judges' pairs together, as for shipped pairs and an operator's own verdicts."""
-    return JudgeError(
-        false_same=_together(one.false_same, other.false_same, alpha),
-        false_different=_together(one.false_different, other.false_different, alpha),
-        unsure=_together(one.unsure, other.unsure, alpha),
-    )
-
-
-def _together(one: Rate, other: Rate, alpha: float) -> Rate:
-    return rate(one.errors + other.errors, one.trials + other.trials, alpha=alpha)
 
 
 def rate(errors: int, trials: int, *, alpha: float = 0.05) -> Rate:

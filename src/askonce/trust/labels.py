@@ -10,6 +10,9 @@ import msgspec
 from askonce.ports import Evidence
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from askonce.ports import Agreement, LabelSource
     from askonce.units import UnixTime
 
 MOST_FEATURES = 64
@@ -25,6 +28,14 @@ def checked(record: Evidence) -> Evidence:
     if len(record.features) > 2 * MOST_FEATURES or len(record.features) % 2:
         raise ValueError(f"at most {MOST_FEATURES} features of two bytes each")
     return record
+
+
+def requests(packed: bytes, process: str, at: UnixTime) -> Evidence:
+    """The record of requests that a process has decided, as packed by `trust.asked`."""
+    return Evidence(
+        at=at, namespace="", partition=b"", request_id=process, question=b"", entry=b"",
+        score=0.0, verdict="unsure", source="asked", mode="on", look=packed,
+    )  # fmt: skip
 
 
 def retraction(entry: bytes, last: Evidence | None, at: UnixTime) -> Evidence:
@@ -45,3 +56,37 @@ def retraction(entry: bytes, last: Evidence | None, at: UnixTime) -> Evidence:
         request_id="",
         seq=0,
     )
+
+
+def said(about: Evidence, agreement: Agreement, source: LabelSource, now: UnixTime) -> Evidence:
+    """Somebody's word on what a record is about."""
+    return msgspec.structs.replace(
+        about,
+        at=now,
+        verdict=agreement,
+        source=source,
+        how="said",
+        probability=1.0,
+        look=b"",
+        seq=0,
+    )
+
+
+def one_look(records: Sequence[Evidence]) -> list[Evidence]:
+    """The look on the first record alone; none where no verdict was reached."""
+    look = next((one.look for one in records if one.look), b"")
+    return [
+        msgspec.structs.replace(one, look=b"" if at else look) for at, one in enumerate(records)
+    ]
+
+
+def whole_requests(records: Sequence[Evidence]) -> Sequence[Evidence]:
+    """Without the last request's, of which more may follow; what is learned is learned at once."""
+    last, end = _group(records[-1]), len(records)
+    while end and _group(records[end - 1]) == last:
+        end -= 1
+    return records[:end] or records
+
+
+def _group(record: Evidence) -> tuple[str, str]:
+    return record.request_id, record.source

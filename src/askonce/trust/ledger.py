@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from askonce.trust.asked import Step
 from askonce.trust.bound import JudgeError
 from askonce.trust.budget import (
     CLOSED,
@@ -101,19 +102,41 @@ class Ledger:
 
     def decide(self, place: Place, score: float | None, request: bytes) -> Decision:
         """Count the request and say what to do with its best candidate, if it has one."""
-        cell = None if score is None else cell_of(score)
-        chain = self._chain(place)
-        for held in chain:
-            held.node.ask(cell)
-        if score is None or cell is None:
+        if score is None:
+            self.count(place, None, served=False)
             return Decision(serve=False, audit=False, chance=1.0)
         caution = self._policy.caution
         chances = (chance(self._seed, request, b"forced"), chance(self._seed, request, b"audit"))
         decision = decide(score, self._level(place), caution, chances)
-        if decision.serve:
-            for held in chain:
-                held.node.serve(cell)
+        self.count(place, cell_of(score), served=decision.serve)
         return decision
+
+    def count(self, place: Place, cell: int | None, *, served: bool) -> None:
+        """Count a request with its best candidate in this cell."""
+        self.repeat(Step(*place, cell, "served" if served else "asked"))
+
+    def repeat(self, step: Step) -> None:
+        """Count what was decided of a request, here or elsewhere, or what came of it."""
+        cell = step.cell
+        for held in self._chain(Place(step.namespace, step.partition)):
+            node = held.node
+            if step.what in {"asked", "served"}:
+                node.ask(cell)
+            if step.what == "unwatched":
+                node.unwatch()
+            if cell is not None and step.what == "served":
+                node.serve(cell)
+            if cell is not None and step.what == "withdrawn":
+                node.withdraw(cell)
+
+    def threshold(self, place: Place) -> float:
+        """The log odds from which on this place is served; infinite while it is not."""
+        at = self._level(place)
+        return middle(at.lowest) if at.lowest < CLOSED else float("inf")
+
+    def knows(self, place: Place) -> bool:
+        """Whether there is evidence of this very place."""
+        return tuple(place) in self._held
 
     def learn(self, place: Place, label: Label) -> bool:
         """Take a verdict; returns whether it told of a drift: then older evidence was dropped."""

@@ -44,8 +44,13 @@ _SUFFIXES = frozenset({"st", "nd", "rd", "th"})
 _CLOCK = {"noon": "12:00", "midday": "12:00", "midnight": "0:00"}
 
 
+_SPELT = _SMALL.keys() | _TENS.keys() | _ORDINALS.keys() | _CLOCK.keys()
+
+
 def numbered(found: list[Token]) -> list[Token]:
     """The tokens with every number, ordinal and time of day in one spelling."""
+    if not [token for token in found if token.kind == "number" or token.text in _SPELT]:
+        return found
     result: list[Token] = []
     position = 0
     while position < len(found):

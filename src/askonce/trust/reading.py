@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -15,11 +16,14 @@ from askonce.trust.synonyms import PHRASES
 from askonce.trust.tokens import Token, normalised, tokens
 from askonce.trust.words import form, groups, stem
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 _NEGATORS = listed("not no never without neither nor except")
 _WH = listed("what where who when why how that there it he she here let")
 
 
-class Reading(msgspec.Struct, frozen=True):
+class Reading(msgspec.Struct, frozen=True, gc=False):
     """One text, read."""
 
     surface: Surface
@@ -44,6 +48,8 @@ class Reading(msgspec.Struct, frozen=True):
     negations: int
     grammar: grammar.Grammar
     initials: str
+    said: frozenset[str]
+    """The different words."""
     legible: bool
     """Most letters are Latin: the script that the embedder can tell apart."""
 
@@ -53,51 +59,95 @@ def equal(one: Reading, other: Reading) -> bool:
     return one.folded == other.folded or one.plain == other.plain
 
 
-@lru_cache(maxsize=2048)
+_SHORT = 256
+"""Characters up to which a reading is remembered: 2,048 of them take 48 MiB at most."""
+
+
 def analyse(text: str) -> Reading:
     """Read a text; linear in its length."""
+    return _remembered(text) if len(text) <= _SHORT else _read(text)
+
+
+@lru_cache(maxsize=2048)
+def _remembered(text: str) -> Reading:
+    return _read(text)
+
+
+def _read(text: str) -> Reading:
     plain = normalised(text)
     found = numbered(tokens(plain))
-    resolved = _phrased(_expanded(found))
-    kept = _kept(resolved) or resolved
-    forms = tuple(_form(token) for token in kept)
-    words = tuple(token.text for token in resolved)
+    spelt = tuple([token.text for token in found])
+    resolved = _phrased(_expanded(found, spelt))
+    words = spelt if resolved is found else tuple([token.text for token in resolved])
+    all_forms = tuple(
+        [form(token.text) if token.kind == "word" else _form(token) for token in resolved]
+    )
+    kept, forms = _kept(resolved, words, all_forms)
+    said = frozenset(words)
+    odd = [(token, form_) for token, form_ in zip(kept, forms, strict=True) if token.kind != "word"]
     return Reading(
         surface=seen(text),
         folded=plain.casefold(),
-        plain=tuple(token.text for token in found),
+        plain=spelt,
         words=words,
         forms=forms,
-        bag=dict(Counter(forms)),
-        stems={f: stem(t.text) for t, f in zip(kept, forms, strict=True) if stem(t.text) != f},
+        bag=_counted(forms),
+        stems=_stems(kept, forms),
         names=_names(found, kept, forms),
-        marks=tuple(
-            form_
-            for token, form_ in zip(kept, forms, strict=True)
-            if token.kind in {"code", "operator"}
-        ),
-        numbers=_of(kept, forms, "number"),
-        codes=_of(kept, forms, "code") | _of(kept, forms, "operator"),
-        negations=sum(word in _NEGATORS for word in words),
-        grammar=grammar.parse(words, tuple(_form(token) for token in resolved)),
-        initials="".join(token.text[:1] for token in resolved),
+        marks=tuple([form_ for token, form_ in odd if token.kind != "number"]),
+        numbers=frozenset([form_ for token, form_ in odd if token.kind == "number"]),
+        codes=frozenset([form_ for token, form_ in odd if token.kind != "number"]),
+        negations=_negations(words, said),
+        grammar=grammar.parse(words, all_forms, said),
+        initials="".join([word[:1] for word in words]),
+        said=said,
         legible=_legible(plain),
     )
+
+
+def _counted(forms: tuple[str, ...]) -> dict[str, int]:
+    bag = dict.fromkeys(forms, 1)
+    return bag if len(bag) == len(forms) else dict(Counter(forms))
+
+
+def _stems(kept: Sequence[Token], forms: tuple[str, ...]) -> dict[str, str]:
+    return {
+        form_: bare
+        for token, form_ in zip(kept, forms, strict=True)
+        if (bare := stem(token.text)) != form_
+    }
+
+
+def _negations(words: tuple[str, ...], said: frozenset[str]) -> int:
+    return 0 if said.isdisjoint(_NEGATORS) else sum([word in _NEGATORS for word in words])
 
 
 _ARTICLES = frozenset("ai0123456789")
 
 
-def _kept(resolved: list[Token]) -> list[Token]:
-    lettered = any(len(token.text) == 1 and token.text not in _ARTICLES for token in resolved)
-    following = [token.text for token in resolved[1:]] + [""]
-    return [
-        token
-        for token, after in zip(resolved, following, strict=False)
-        if token.kind != "word"
-        or token.text not in FILLERS
-        or (token.text == "a" and (token.capital or (lettered and _frames(after))))
+def _kept(
+    resolved: Sequence[Token], words: tuple[str, ...], forms: tuple[str, ...]
+) -> tuple[Sequence[Token], tuple[str, ...]]:
+    """The tokens that are no fillers, or all where no other is left, with their forms."""
+    kept = [
+        place
+        for place, word in enumerate(words)
+        if word not in FILLERS
+        or resolved[place].kind != "word"
+        or (word == "a" and _is_letter(place, resolved))
     ]
+    if not kept or len(kept) == len(words):
+        return resolved, forms
+    return [resolved[place] for place in kept], tuple([forms[place] for place in kept])
+
+
+def _is_letter(place: int, resolved: Sequence[Token]) -> bool:
+    """Whether an "a" is no article."""
+    if resolved[place].capital:
+        return True
+    lettered = any(len(token.text) == 1 and token.text not in _ARTICLES for token in resolved)
+    after = resolved[place + 1].text if place + 1 < len(resolved) else ""
+    return lettered and _frames(after)
 
 
 def _frames(after: str) -> bool:
@@ -106,25 +156,22 @@ def _frames(after: str) -> bool:
 
 
 def _form(token: Token) -> str:
-    if token.kind == "word":
-        return form(token.text)
+    """What stands for a token that is no word."""
     return "#" + token.text if token.kind == "number" else "`" + token.text
 
 
-def _of(kept: list[Token], forms: tuple[str, ...], kind: str) -> frozenset[str]:
-    return frozenset(f for token, f in zip(kept, forms, strict=True) if token.kind == kind)
-
-
-def _expanded(found: list[Token]) -> list[Token]:
+def _expanded(found: list[Token], spelt: tuple[str, ...]) -> list[Token]:
+    if not [text for text in spelt if text in CONTRACTIONS or "'" in text]:
+        return found
     result: list[Token] = []
     for token in found:
         if token.kind != "word":
             result.append(token)
             continue
         text = token.text
-        spelt = CONTRACTIONS.get(text) or CONTRACTIONS.get(text.replace("'", ""))
-        if spelt is not None:
-            result.extend(Token(part) for part in spelt.split())
+        full = CONTRACTIONS.get(text) or CONTRACTIONS.get(text.replace("'", ""))
+        if full is not None:
+            result.extend(Token(part) for part in full.split())
         else:
             result.extend(_apostrophe(token))
     return result
@@ -158,11 +205,18 @@ def _phrase_table() -> dict[str, list[tuple[list[str], tuple[str, ...]]]]:
 
 
 _PHRASES = _phrase_table()
+_SECOND = {
+    first: frozenset(word for pattern, _ in rules for word in (pattern[1:2] or [""]))
+    for first, rules in _PHRASES.items()
+}
+"""What follows the first word of a phrase; empty where it may stand alone."""
 
 
 def _phrased(found: list[Token]) -> list[Token]:
-    result: list[Token] = []
     texts = [token.text for token in found]
+    if not _begun(texts):
+        return found
+    result: list[Token] = []
     position = 0
     while position < len(found):
         for pattern, replacement in _PHRASES.get(texts[position], ()):
@@ -178,14 +232,29 @@ def _phrased(found: list[Token]) -> list[Token]:
     return result
 
 
-def _names(found: list[Token], kept: list[Token], forms: tuple[str, ...]) -> frozenset[str]:
+def _begun(texts: list[str]) -> bool:
+    """Whether any two words in a row begin a phrase."""
+    for word, after in zip(texts, (*texts[1:], ""), strict=False):
+        seconds = _SECOND.get(word)
+        if seconds is not None and (after in seconds or "" in seconds):
+            return True
+    return False
+
+
+def _names(found: Sequence[Token], kept: Sequence[Token], forms: tuple[str, ...]) -> frozenset[str]:
+    named = [
+        form_
+        for token, form_ in zip(kept, forms, strict=True)
+        if token.capital and token.text not in SOFT
+    ]
+    if not named:
+        return _NONE
     words = [token for token in found if token.kind == "word" and len(token.text) > 1]
-    capitals = sum(token.capital for token in words)
-    if 3 * (len(words) - capitals - 1) < capitals:
-        return frozenset()
-    return frozenset(
-        f for token, f in zip(kept, forms, strict=True) if token.capital and token.text not in SOFT
-    )
+    capitals = sum([token.capital for token in words])
+    return _NONE if 3 * (len(words) - capitals - 1) < capitals else frozenset(named)
+
+
+_NONE: frozenset[str] = frozenset()
 
 
 def _legible(text: str) -> bool:

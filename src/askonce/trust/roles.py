@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from askonce.trust.comparison import SOFT_FORMS, Comparison
@@ -22,15 +21,11 @@ def exchanged(pair: Comparison) -> bool:
     """Whether words that both texts share have changed places in a way that matters."""
     if pair.akin < 0.75 or pair.alike < 0.6:
         return False
-    if coordinated(pair):
-        return False
-    _, left, right = framed(pair.left.forms, pair.right.forms)
-    return (
-        bool(_middles(left, right))
-        or _roles_traded(pair)
-        or _owners_traded(pair)
-        or _turned(pair, left, right)
-    )
+    shared, left, right = framed(pair.left.forms, pair.right.forms)
+    middles = _middles(left, right)
+    if middles:
+        return not any(_level(middle, shared) for middle in middles)
+    return _roles_traded(pair) or _owners_traded(pair) or _turned(pair, left, right)
 
 
 def coordinated(pair: Comparison) -> bool:
@@ -57,14 +52,16 @@ _CASE = {"me": "i", "us": "we", "him": "he", "them": "they"}
 
 def _middles(left: Forms, right: Forms) -> list[Forms]:
     """What stands between two parties that have changed sides: each m of `A m B` and `B m A`."""
-    left = tuple(_CASE.get(form, form) for form in left)
-    right = tuple(_CASE.get(form, form) for form in right)
     size = len(left)
-    if size != len(right):
+    if size != len(right) or size < 2:
         return []
+    left = tuple([_CASE.get(form, form) for form in left])
+    right = tuple([_CASE.get(form, form) for form in right])
     reach = range(1, min(_LONGEST_PARTY, size) + 1)
-    firsts = [n for n in reach if left[:n] == right[size - n :]]
-    lasts = [n for n in reach if right[:n] == left[size - n :]]
+    firsts = [n for n in reach if left[n - 1] == right[-1] and left[:n] == right[size - n :]]
+    if not firsts:
+        return []
+    lasts = [n for n in reach if right[n - 1] == left[-1] and right[:n] == left[size - n :]]
     return [
         left[a : size - b]
         for a in firsts
@@ -95,7 +92,8 @@ def _roles_traded(pair: Comparison) -> bool:
     """Whether two words traded prepositions, or one word took the opposite one."""
     left, right = pair.left.grammar, pair.right.grammar
     took: dict[str, int] = {}
-    for word in pair.left.bag.keys() & pair.right.bag.keys():
+    governed = left.roles.keys() | right.roles.keys()
+    for word in governed & pair.left.bag.keys() & pair.right.bag.keys():
         before, after = left.roles.get(word, ""), right.roles.get(word, "")
         if before == after:
             continue
@@ -136,11 +134,13 @@ def _turned(pair: Comparison, rest: Forms, other_rest: Forms) -> bool:
     asked = left.aided != right.aided and left.asks & right.asks
     if asked and pair.akin == 1 and len(rest) + len(other_rest) <= _LOCAL:
         return _objects_differ(rest, other_rest)
+    turned = _has_turn(_order(rest, other_rest))
+    if left.passive == right.passive:
+        # What both begin and end with keeps its order, unless an "and" reaches into it.
+        level = not (_LEVEL.isdisjoint(pair.left.forms) and _LEVEL.isdisjoint(pair.right.forms))
+        return turned or (level and _has_turn(_order(pair.left.forms, pair.right.forms)))
     order = _order(pair.left.forms, pair.right.forms)
-    turned = _has_turn(order) or _has_turn(_order(rest, other_rest))
-    if left.passive != right.passive:
-        return len(order) >= 3 and not turned and pair.alike >= 0.6 and order == sorted(order)
-    return turned
+    return len(order) >= _LEAST_ORDER and not turned and order == sorted(order)
 
 
 _LOCAL = 12
@@ -161,17 +161,32 @@ _LEVEL = frozenset({"and", "or", "nor", "vs", "versus"})
 
 def _order(left: Forms, right: Forms) -> list[int]:
     """Where the left content words stand on the right; each occurs once in both."""
-    places = {word: place for place, word in enumerate(_levelled(right))}
-    ours, theirs = Counter(left), Counter(right)
+    if min(len(left), len(right)) < _LEAST_ORDER:
+        return []
+    ours, theirs = _once(_levelled(left)), _once(_levelled(right))
     return [
-        places[word]
-        for word in _levelled(left)
-        if ours[word] == 1 and theirs[word] == 1 and word not in SOFT_FORMS
+        theirs[word]
+        for word, place in ours.items()
+        if place >= 0 and theirs.get(word, -1) >= 0 and word not in SOFT_FORMS
     ]
 
 
-def _levelled(forms: tuple[str, ...]) -> list[str]:
+def _once(forms: Sequence[str]) -> dict[str, int]:
+    """The place of each form, -1 for one that occurs more than once; in order."""
+    places: dict[str, int] = {}
+    for place, word in enumerate(forms):
+        places[word] = -1 if word in places else place
+    return places
+
+
+_LEAST_ORDER = 3
+"""Fewer words have no order that could turn."""
+
+
+def _levelled(forms: Forms) -> Sequence[str]:
     """The forms with both sides of each "and" and "or" in alphabetical order."""
+    if _LEVEL.isdisjoint(forms):
+        return forms
     level = list(forms)
     for place in range(1, len(level) - 1):
         if level[place] in _LEVEL:
@@ -179,11 +194,13 @@ def _levelled(forms: tuple[str, ...]) -> list[str]:
     return level
 
 
-def _has_turn(order: Sequence[int]) -> bool:
+def _has_turn(order: list[int]) -> bool:
     """Whether three places fall in a row: two words changed sides of a third that stayed.
 
     A clause moved to the front makes no such fall, nor do "A or B" and "B or A".
     """
+    if len(order) < _LEAST_ORDER or order == sorted(order):
+        return False
     lowest_after = [0] * len(order)
     lowest = len(order) + max(order, default=0)
     for index in range(len(order) - 1, -1, -1):

@@ -17,9 +17,6 @@ from askonce.trust.wording import Polarity, asks_yes_or_no, bare, letters, polar
 if TYPE_CHECKING:
     from askonce.trust.quantities import Quantity
 
-CACHED = 400
-"""Characters up to which a reading is kept for the next comparison."""
-
 BRIEF = 40
 """Words up to which one detail that differs makes an answer another."""
 
@@ -46,8 +43,7 @@ class Said:
 
     @cached_property
     def reading(self) -> Reading:
-        read = analyse if len(self.plain) <= CACHED else analyse.__wrapped__
-        return read(self.plain)
+        return analyse(self.plain)
 
     @cached_property
     def key(self) -> tuple[str, ...]:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from askonce.trust.lexicon import CASED, SOFT
+from askonce.trust.lexicon import CASED, SOFT, listed
 from askonce.trust.tokens import CODE, EDGES, INITIALS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     _Two = tuple["Spelling", "Spelling"]
+    _Written = tuple["Spelling", "Surface"]
 
 Style = Literal["sentence", "lower", "upper", "title"]
 
@@ -41,6 +43,14 @@ _ABOUT = re.compile(
     )\b | ^define\b""",
     re.VERBOSE,
 )
+_ABOUT_BEGINS = listed("""
+    spel miss mis typo acce diac uppe lowe came snak titl keba case capi rhym pali anag syll vowe
+    cons homo pron punc comm apos hyph syno anto etym plur sing conj tens part gram proo tran verb
+    rewr rewo reph para refo base asci utf utf8 unic deco enco word repe lett char spac line sent
+    symb digi toke say writ text stri phra pass json defi
+""")
+"""How words begin, in four letters, of which _ABOUT needs at least one."""
+_RUN = re.compile(r"\w+")
 _TASK = re.compile(
     r"""\b(?:
     sort | order | reverse | count | correct | fix | edit | check | validate | parse | format
@@ -56,6 +66,9 @@ _TASK = re.compile(
 _QUOTED = re.compile(
     r"\"([^\"]{1,200})\"|“([^”]{1,200})”|«([^»]{1,200})»|(?<!\w)['\u2018]([^'\n]{1,200})['\u2019](?!\w)"
 )
+_QUOTES = frozenset("\"\u201c\u00ab'\u2018")
+_MARKS = frozenset("{}[]<>\\|=+*&!$\"'\u2032\u2033")
+"""Characters of which _SYMBOLS needs at least one."""
 _SYMBOLS = re.compile(
     r"[{}\[\]<>\\|]|[=+*&]{2,}|(?<!\w)!(?=\w)|\$[?!#@*]|(?<=\d)['\"\u2032\u2033](?!\w)"
 )
@@ -74,9 +87,13 @@ _NAMING = re.compile(
     r"\b(?:variables?|env|var|functions?|method|class|passw\w+|passphrase|user ?names?|commands?"
     r"|flags?|files?|filename|folder|director\w+|constant|keyword|identifiers?|parameter|argument)\b"
 )
+_NAMING_BEGINS = listed("""
+    vari env var func meth clas pass user comm flag file fold dire cons keyw iden para argu
+""")
+"""As _ABOUT_BEGINS, for _NAMING."""
 
 
-class Spelling(msgspec.Struct, frozen=True):
+class Spelling(msgspec.Struct, frozen=True, gc=False):
     """One word as written."""
 
     text: str
@@ -84,7 +101,7 @@ class Spelling(msgspec.Struct, frozen=True):
     """It begins a sentence."""
 
 
-class Surface(msgspec.Struct, frozen=True):
+class Surface(msgspec.Struct, frozen=True, gc=False):
     """The written side of a text."""
 
     text: str
@@ -99,27 +116,61 @@ class Surface(msgspec.Struct, frozen=True):
     """It speaks of identifiers."""
     symbols: tuple[str, ...]
     """Brackets and doubled operators, in order, and formulas with parentheses."""
-    spellings: dict[str, tuple[Spelling, ...]]
-    """For each word in lower case, how it is written each time."""
-    style: Style
+    words: frozenset[str]
+    """In lower case, without the marks around them."""
+    odd: frozenset[str]
+    """Words that are not written in lower case alone."""
+    joined: frozenset[str]
+    """Words that begin with re-, without the hyphen."""
+    parted: tuple[str, ...]
+    """Words like man-eating, as two."""
 
 
 def seen(text: str) -> Surface:
     """Look at a text; linear in its length."""
-    spaced = " ".join(text.split())
     lowered = text.lower()
-    spellings = _spellings(text)
+    begins = {run[:4] for run in _RUN.findall(lowered)}
+    cores = [chunk.strip(_AROUND) for chunk in text.replace("\u2019", "'").split()]
+    words = [core.casefold() for core in cores]
+    chars = frozenset(text)
+    spaced = " ".join(text.split())
+    hyphened = [word for word in dict.fromkeys(words) if "-" in word] if "-" in chars else []
     return Surface(
         text=text,
         spaced=spaced,
-        literal=bool(_ABOUT.search(lowered) or _TASK.search(lowered)),
+        literal=_is_literal(lowered, begins),
         hidden=not text.isascii() and any(_invisible(char) for char in text),
-        quoted=frozenset(_quoted(spaced)),
-        naming=bool(_NAMING.search(lowered)),
-        symbols=(*_SYMBOLS.findall(text), *_formulas(text)),
-        spellings=spellings,
-        style=_style(text, spellings),
+        quoted=_NONE if chars.isdisjoint(_QUOTES) else frozenset(_quoted(spaced)),
+        naming=not begins.isdisjoint(_NAMING_BEGINS) and bool(_NAMING.search(lowered)),
+        symbols=_symbols(text, chars),
+        words=frozenset(words) - {""},
+        odd=frozenset([word for word, core in zip(words, cores, strict=True) if word != core]),
+        joined=frozenset([word.replace("-", "") for word in hyphened if word[:3] == "re-"]),
+        parted=_parted(hyphened),
     )
+
+
+_ENDS = ".!?:\u2026"
+_AROUND = EDGES + "`"
+_NONE: frozenset[str] = frozenset()
+
+
+def _is_literal(lowered: str, begins: set[str]) -> bool:
+    if not begins.isdisjoint(_ABOUT_BEGINS) and _ABOUT.search(lowered):
+        return True
+    return (":" in lowered or "\n" in lowered) and bool(_TASK.search(lowered))
+
+
+def _symbols(text: str, chars: frozenset[str]) -> tuple[str, ...]:
+    found = [] if chars.isdisjoint(_MARKS) else _SYMBOLS.findall(text)
+    if "(" in chars or ")" in chars:
+        found += _formulas(text)
+    return tuple(found)
+
+
+def _parted(hyphened: list[str]) -> tuple[str, ...]:
+    found = [word.replace("-", " ") for word in hyphened if _PARTICIPLE.search(word)]
+    return tuple(found[:_MOST_PARTED])
 
 
 def rewritten(one: Surface, other: Surface) -> bool:
@@ -133,11 +184,9 @@ def rewritten(one: Surface, other: Surface) -> bool:
 
 def _unhyphened(one: Surface, other: Surface) -> bool:
     """Whether a hyphen makes another word: man-eating and man eating, re-sign and resign."""
-    joined = {word.replace("-", "") for word in one.spellings if word[:3] == "re-"}
-    parted = [word.replace("-", " ") for word in one.spellings if _PARTICIPLE.search(word)]
-    return bool(joined & other.spellings.keys()) or any(
-        words in other.spaced.lower() for words in parted[:_MOST_PARTED]
-    )
+    if not one.joined.isdisjoint(other.words):
+        return True
+    return bool(one.parted) and any(words in other.spaced.lower() for words in one.parted)
 
 
 def requoted(one: Surface, other: Surface) -> bool:
@@ -149,22 +198,44 @@ def requoted(one: Surface, other: Surface) -> bool:
 
 def recased(one: Surface, other: Surface) -> bool:
     """Whether a word that both texts hold is written in another case that carries meaning."""
-    written = one.style == other.style == "sentence"
-    shouting = "upper" in {one.style, other.style}
-    named = written and (one.naming or other.naming)
-    for word in one.spellings.keys() & other.spellings.keys():
-        told = _EXACT.search(word) or (CODE.search(word) and not _HOSTED.match(word))
-        for a, b in _met(one.spellings[word], other.spellings[word]):
-            if a.text == b.text:
-                continue
-            if told or (not shouting and _another_unit(a.text, b.text)):
-                return True
-            started = (a.initial or b.initial) and a.text[1:] == b.text[1:]
-            if not started and word not in _CASELESS and (named or (written and word in CASED)):
-                return True
-            if word in _ACRONYMS and _shouted(a, one) != _shouted(b, other):
-                return True
-    return False
+    odd: Iterable[str] = (one.odd | other.odd) & one.words & other.words
+    named = one.naming or other.naming or not (one.text.isascii() and other.text.isascii())
+    odd = odd if named else [word for word in odd if _is_telling(word)]
+    if not odd:
+        return False
+    mine, others = _spellings(one.text), _spellings(other.text)
+    return any(
+        a.text != b.text and _differ(word, (a, one), (b, other))
+        for word in odd
+        for a, b in _met(mine[word], others[word])
+    )
+
+
+@lru_cache(maxsize=4096)
+def _is_telling(word: str) -> bool:
+    """Whether the case of a word of plain letters may carry meaning of itself."""
+    if len(word) == 1:
+        return word == "m"
+    if word in CASED or word in _ACRONYMS or _EXACT.search(word) or _UNIT.search(word):
+        return True
+    return bool(CODE.search(word))
+
+
+def _differ(word: str, left: _Written, right: _Written) -> bool:
+    """Whether the case in which a word is written here and there carries meaning."""
+    (a, one), (b, other) = left, right
+    if _EXACT.search(word) or (CODE.search(word) and not _HOSTED.match(word)):
+        return True
+    if _another_unit(a.text, b.text) and "upper" not in {_style(one.text), _style(other.text)}:
+        return True
+    free = word in _CASELESS or ((a.initial or b.initial) and a.text[1:] == b.text[1:])
+    if (
+        not free
+        and _style(one.text) == _style(other.text) == "sentence"
+        and (word in CASED or one.naming or other.naming)
+    ):
+        return True
+    return word in _ACRONYMS and _shouted(a, one) != _shouted(b, other)
 
 
 def _met(left: tuple[Spelling, ...], right: tuple[Spelling, ...]) -> Iterable[_Two]:
@@ -186,7 +257,7 @@ def _another_unit(one: str, other: str) -> bool:
 
 
 def _shouted(spelling: Spelling, surface: Surface) -> bool:
-    return spelling.text.isupper() and surface.style != "upper"
+    return spelling.text.isupper() and _style(surface.text) != "upper"
 
 
 def _invisible(char: str) -> bool:
@@ -206,15 +277,17 @@ def _quoted(text: str) -> list[str]:
     return [each for each in found if each]
 
 
+@lru_cache(maxsize=256)
 def _spellings(text: str) -> dict[str, tuple[Spelling, ...]]:
+    """For each word in lower case, how it is written each time."""
     found: dict[str, list[Spelling]] = {}
     initial = True
     for chunk in text.replace("\u2019", "'").split():
-        core = chunk.strip(EDGES + "`")
+        core = chunk.strip(_AROUND)
         if not core:
             continue
         found.setdefault(core.casefold(), []).append(Spelling(core, initial))
-        initial = chunk[-1] in ".!?:…" and not INITIALS.match(core)
+        initial = chunk[-1] in _ENDS and not INITIALS.match(core)
     return {word: tuple(each) for word, each in found.items()}
 
 
@@ -222,10 +295,11 @@ def _small(text: str) -> bool:
     return text == text.lower()
 
 
-def _style(text: str, spellings: dict[str, tuple[Spelling, ...]]) -> Style:
+@lru_cache(maxsize=256)
+def _style(text: str) -> Style:
     if text.isupper():
         return "upper"
-    words = [(word, each) for word, all_ in spellings.items() for each in all_]
+    words = [(word, each) for word, all_ in _spellings(text).items() for each in all_]
     if all(_small(each.text) or word in _CASELESS or word[:2] == "i'" for word, each in words):
         return "lower"
     if not any(_small(each.text) for word, each in words if len(word) >= 4) and any(

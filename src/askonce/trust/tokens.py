@@ -31,7 +31,7 @@ _SYMBOL = re.compile(
 )
 
 
-class Token(msgspec.Struct, frozen=True):
+class Token(msgspec.Struct, frozen=True, gc=False):
     """One token, in lower case."""
 
     text: str
@@ -76,7 +76,7 @@ def tokens(text: str) -> list[Token]:
     found: list[Token] = []
     initial = True
     position = 0
-    for span in _SPAN.finditer(text):
+    for span in _SPAN.finditer(text) if "`" in text else ():
         initial = _prose(text[position : span.start()], found, initial=initial)
         found.append(Token(span[1].strip().casefold(), "code"))
         position = span.end()
@@ -86,6 +86,10 @@ def tokens(text: str) -> list[Token]:
 
 def _prose(text: str, found: list[Token], *, initial: bool) -> bool:
     for chunk in text.split():
+        if chunk.isalpha() and chunk.isascii():  # most are: no mark, no regular expression
+            found.append(_word(chunk, initial))
+            initial = False
+            continue
         core = chunk.strip(EDGES)
         _chunk(chunk, core, found, initial=initial)
         if core:
@@ -93,11 +97,16 @@ def _prose(text: str, found: list[Token], *, initial: bool) -> bool:
     return initial
 
 
+@lru_cache(maxsize=8192)
+def _word(text: str, initial: bool) -> Token:  # noqa: FBT001 - a keyword costs a cached call twice
+    return Token(text.casefold(), "word", _capital(text, initial=initial))
+
+
 def _chunk(chunk: str, core: str, found: list[Token], *, initial: bool) -> None:
     if _FROWN.match(chunk):
         found.append(Token(chunk, "code"))
     elif _WORD.match(core) and not _ideographic(core):
-        found.append(Token(core.casefold(), "word", _capital(core, initial=initial)))
+        found.append(_word(core, initial))
     elif INITIALS.match(core):
         found.append(Token(core.replace(".", "").casefold(), "word", not initial))
     elif core and CODE.search(core):

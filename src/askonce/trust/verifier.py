@@ -112,7 +112,7 @@ def see(asked: Text, cached: Sequence[Text], cosines: Floats) -> Seen:
         return Seen(np.zeros((0, len(features.NAMES)), dtype=np.float32), none, (), cosines)
     pairs = [compare(asked.reading, each.reading) for each in cached]
     raw = features.dense(pairs, cosines, align(asked.tokens, [each.tokens for each in cached]))
-    vectors = np.stack([each.vector for each in cached])
+    vectors = np.array([each.vector for each in cached])
     products = features.products(asked.vector, vectors, cosines)
     touched = tuple(differences.keys(pair) for pair in pairs)
     return Seen(raw, products.astype(np.float16), touched, cosines)
@@ -124,16 +124,19 @@ def score(by: Coefficients, seen: Seen, answers: Sequence[Hashable]) -> Look:
         none = np.zeros(0, dtype=np.float32)
         empty = none.reshape(0, 0)
         return Look(empty, seen.products, (), none, empty, np.zeros(0, dtype=np.intp), none)
-    said = differences.logits(by.table, seen.touched)
-    ones = np.ones(len(seen.raw), dtype=np.float32)
-    scaled = np.clip((seen.raw - by.mean) / by.scale, -_CLIP, _CLIP)
-    rows = np.column_stack([scaled, said, ones]).astype(np.float32)
-    width = rows.shape[1]
-    logits = rows @ by.pair[:width] + seen.products.astype(np.float32) @ by.pair[width:]
-    columns, places = agreement(np.clip(logits, -_LOGIT, _LOGIT), seen.cosines, answers)
-    columns = np.column_stack([columns, ones[: len(columns)]])
-    offsets = logits - said * by.pair[width - 2]
-    return Look(rows, seen.products, seen.touched, offsets, columns, places, columns @ by.answer)
+    width = len(features.NAMES)
+    rows = np.ones((len(seen.raw), width + 2), dtype=np.float32)
+    np.divide(seen.raw - by.mean, by.scale, out=rows[:, :width])
+    np.minimum(np.maximum(rows[:, :width], -_CLIP), _CLIP, out=rows[:, :width])
+    rows[:, width] = said = differences.logits(by.table, seen.touched)
+    logits = rows @ by.pair[: width + 2]
+    logits += seen.products.astype(np.float32) @ by.pair[width + 2 :]
+    bounded = np.minimum(np.maximum(logits, -_LOGIT), _LOGIT)
+    columns, places = agreement(bounded, seen.cosines, answers)
+    votes = np.ones((len(columns), columns.shape[1] + 1), dtype=np.float32)
+    votes[:, :-1] = columns
+    offsets = logits - said * by.pair[width]
+    return Look(rows, seen.products, seen.touched, offsets, votes, places, votes @ by.answer)
 
 
 class Memory:

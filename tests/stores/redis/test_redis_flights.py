@@ -13,8 +13,10 @@ from tests.servers.redis import Kind, Redis, redis, tell
 from tests.stores.redis.fleet import WORDS, Engine, Replica, fleet, timed
 
 from askonce.errors import StoreError, UpstreamBroken
-from askonce.ports import Followed, Lead
+from askonce.ports import Followed, Lead, SupportsFlights, SupportsWatch
+from askonce.stores.envelope import Envelope, KeyRing, SealedStore
 from askonce.stores.redis import flights
+from askonce.testing import RecordingSink
 from askonce.units import Seconds
 
 if TYPE_CHECKING:
@@ -324,3 +326,29 @@ async def test_a_reader_that_fell_out_of_the_window_is_told(
         with pytest.raises(StoreError, match="gone"):
             await follower.read()
         lead.end(kept=False)
+
+
+async def test_values_in_envelopes_come_out_of_them(server: Redis) -> None:
+    """Whoever boards late gets the value itself; what cannot be opened is as good as none."""
+    async with fleet(server.url, Engine(), 1) as (one,):
+        plain = SealedStore(one.store, Envelope("n", compress_over=10), sink=RecordingSink())
+        other = SealedStore(one.store, Envelope("m", compress_over=10), sink=RecordingSink())
+        assert isinstance(plain, SupportsFlights)
+        assert isinstance(plain, SupportsWatch)
+        assert isinstance(other, SupportsFlights)
+        await plain.put(KEY, b"value" * 100, ttl=Seconds(60.0))
+        assert await plain.board(KEY, FLIGHT, look=True) == b"value" * 100
+        lead = await other.board(KEY, FLIGHT, look=True)
+        assert isinstance(lead, Lead)
+        lead.end(kept=False)
+
+
+async def test_with_encryption_replicas_share_no_calls(server: Redis) -> None:
+    """What a leader relays is not encrypted, so nothing is relayed."""
+    async with fleet(server.url, Engine(), 1) as (one,):
+        keys = KeyRing([bytes(32)])
+        sealed = SealedStore(
+            one.store, Envelope("n", compress_over=0, keys=keys), sink=RecordingSink()
+        )
+        assert not isinstance(sealed, SupportsFlights)
+        assert isinstance(sealed, SupportsWatch)

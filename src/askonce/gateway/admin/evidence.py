@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from askonce.cache.learning import said
 from askonce.errors import RequestError
 from askonce.gateway.admin.operations import Asked, Operation
 from askonce.gateway.admin.taking_back import refuse_bad_key
+from askonce.trust.labels import said
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,0 +1,1 @@
+"""Second opinions on pairs of questions."""

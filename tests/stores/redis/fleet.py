@@ -151,7 +151,7 @@ class Replica:
         tasks = [lead.task for each in self.store._flights._leads.values() for lead in each]
         for task in [*tasks, *self.cache._leads.values()]:
             task.cancel()
-        link = self.store._calls.nodes._link  # type: ignore[union-attr]
+        link = self.store._calls.nodes._link  # type: ignore[attr-defined]
         link.distrust("crashed")
         link._task.cancel()
         await asyncio.wait([*tasks, link._task])

@@ -237,7 +237,7 @@ async def test_a_thousand_lost_connections_leave_nothing_behind(
     monkeypatch.setattr(links, "FIRST_PAUSE", 0)
     monkeypatch.setattr(links, "LAST_PAUSE", 0)
     async with opened(server.url) as store:
-        link = store._calls.nodes._link  # type: ignore[union-attr]
+        link = store._calls.nodes._link  # type: ignore[attr-defined]
         while link.reconnects < 1000:
             with suppress(StoreError):
                 await store.get(b"k")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from askonce.errors import StoreError
 from askonce.stores.redis.keys import Names
-from askonce.stores.redis.nodes import MOVES, Cluster, OneNode
+from askonce.stores.redis.nodes import MOVES, Cluster, Nodes, OneNode
 from askonce.stores.redis.wire import Refused
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Calls:
         """
         cluster = target.kind == "cluster"
         self.names = names = Names(target.namespace, Cluster.partitions if cluster else 1)
-        self.nodes: Cluster | OneNode = (Cluster if cluster else OneNode)(
+        self.nodes: Nodes = (Cluster if cluster else OneNode)(
             target, names.followed if follow else (), pushed=told, moved=moved
         )
         self._numbers = itertools.count()

@@ -3,7 +3,7 @@ PYTHON = $(shell scripts/find-python)
 BIN = .venv/bin
 CORE = src/askonce/canonical/*,src/askonce/policy/*,src/askonce/trust/*,src/askonce/tiers/*,src/askonce/flow.py,src/askonce/errors.py,src/askonce/events.py,src/askonce/units.py,src/askonce/config.py,src/askonce/ports.py
 
-.PHONY: serve example story test test-stores servers check format lint types contracts coverage docs bench pins serve-env dev-env clean
+.PHONY: serve example story test test-stores servers check format lint types contracts coverage docs bench bench-stores pins serve-env dev-env clean
 
 serve: serve-env ## start AskOnce; ARGS="--port 8401" passes flags
 	$(BIN)/askonce serve $(ARGS)
@@ -45,6 +45,9 @@ coverage: dev-env servers
 
 docs: dev-env
 	$(BIN)/zensical build --strict --clean
+
+bench-stores: dev-env servers ## measure the stores that replicas share
+	$(BIN)/python -m bench stores fleet $(ARGS)
 
 bench: dev-env ## measure; ARGS="exact" passes names
 	$(BIN)/python -m bench $(ARGS)

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
     from bench.stats import Report
 
-NAMES = ("keys", "hits", "misses", "lookup", "decide", "isolation", "memory", "memcached")
+ALONE = ("keys", "hits", "misses", "lookup", "decide", "isolation", "memory")
+NAMES = (*ALONE, "stores", "fleet", "vectors", "memcached")
+"""The last ones need servers, which `make servers` lays."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -37,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     tell(where)
     if cores().server == cores().client:
         tell("server and client share a core: absolute figures will be low")
-    reports = [_run(name, options) for name in chosen.names or NAMES]
+    reports = [_run(name, options) for name in chosen.names or ALONE]
     print(f"{where}\nmedian of {options.rounds} interleaved rounds\n")
     print(table(reports), flush=True)
     if chosen.json:

@@ -77,7 +77,7 @@ class ExactConfig(Section, frozen=True):
     enabled: bool = True
     """Whether the same request is answered from the cache."""
     store: str = "sqlite"
-    """`sqlite` (in data_dir), `sqlite:///path`, `memory`, or `memcached://host:port,host:port`."""
+    """`sqlite` (in data_dir), `sqlite:///path`, `memory`, or a URL of Redis or Memcached."""
     ttl: Positive = 3600.0
     """Seconds an answer lives, unless its caller asks otherwise."""
     ignored_headers: tuple[str, ...] = ()
@@ -143,6 +143,8 @@ class SemanticConfig(Section, frozen=True):
     """Threads of the embedder, for each worker."""
     queue: Count = 8
     """Texts that may wait for the embedder; past it the tier is skipped."""
+    index: str = "local"
+    """`local` or `faiss` (in data_dir), or the URL of a vector index that replicas share."""
     max_entries: Count = 200_000
     """Bound of the vector index; the oldest leave first."""
 

@@ -6,7 +6,7 @@ They raise the `CacheFault` of their kind on failure; the caller sets the deadli
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, runtime_checkable
 
 import msgspec
@@ -105,6 +105,19 @@ class SupportsEpoch(Protocol):
 
 
 @runtime_checkable
+class SupportsWatch(Protocol):
+    """A store shared by processes that says at once what others change."""
+
+    def watch(self, changed: Callable[[Sequence[bytes] | None], None]) -> None:
+        """From now on tell keys that were put or taken away; None when any may have been.
+
+        Own calls are told as well, those that take away before they return. While it cannot know
+        what others do it says None at least once a second. One watcher; synchronous.
+        """
+        ...
+
+
+@runtime_checkable
 class SupportsAbsence(Protocol):
     """A store that can often tell without I/O that there is no entry."""
 
@@ -149,6 +162,54 @@ class SupportsPutMany(Protocol):
 
     async def put_many(self, puts: Sequence[Put]) -> None:
         """Put all, in order, or none."""
+        ...
+
+
+@runtime_checkable
+class Lead(Protocol):
+    """An engine call that this process makes for all replicas."""
+
+    def tell(self, piece: bytes) -> None:
+        """Hand on one more piece, in order; synchronous, never raises."""
+        ...
+
+    def end(self, *, kept: bool) -> None:
+        """Nothing more comes; idempotent, synchronous, never raises.
+
+        kept: the answer is about to be put, and whoever asks before it is there may still follow.
+        """
+        ...
+
+
+@runtime_checkable
+class Followed(Protocol):
+    """An engine call that another replica makes."""
+
+    async def read(self) -> Sequence[bytes]:
+        """Pieces that were not read before, from the first on; none when the leader has ended.
+
+        Raises StoreError when the leader is gone or cannot be heard.
+        """
+        ...
+
+    def leave(self) -> None:
+        """Read no more; idempotent."""
+        ...
+
+
+@runtime_checkable
+class SupportsFlights(Protocol):
+    """A store shared by processes that lets one of them make an engine call for all."""
+
+    async def board(
+        self, key: bytes, flight: bytes, *, look: bool
+    ) -> bytes | Lead | Followed | None:
+        """Lead the flight, follow its leader, or go alone (None); atomic.
+
+        flight: 32 bytes; those who may share an answer have the same. look: give the key's live
+        value instead when there is one. A leader that dies is replaced within two seconds; a put
+        of the key by one that was replaced is left out.
+        """
         ...
 
 
@@ -265,6 +326,15 @@ class VectorIndex(Protocol):
 
     async def close(self) -> None:
         """Release everything; idempotent; later calls raise VectorIndexError."""
+        ...
+
+
+@runtime_checkable
+class SupportsPartitionDrop(Protocol):
+    """A vector index that can remove one partition at once."""
+
+    async def drop_partition(self, partition: bytes) -> int:
+        """Remove all its items; returns how many live ones there were."""
         ...
 
 

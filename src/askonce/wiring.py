@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from askonce.cache.ask import Limits
 from askonce.cache.confirm import Confirmations, Wanted
 from askonce.cache.driver import Cache
+from askonce.cache.fleet import Fleet
 from askonce.cache.late import LateIndex
 from askonce.cache.leader import Parts as CacheParts
 from askonce.cache.learning import Effort, Learning
@@ -29,7 +30,7 @@ from askonce.judges.cascade import CascadeJudge
 from askonce.judges.llm import LlmJudge, LlmLimits
 from askonce.judges.rules import RulesJudge
 from askonce.policy.doorkeeper import Doorkeeper
-from askonce.ports import Selector
+from askonce.ports import Selector, SupportsFlights
 from askonce.stores.envelope import Envelope, KeyRing, SealedStore, read_keys
 from askonce.stores.evidence import open_evidence
 from askonce.stores.hot import HotEntries
@@ -43,6 +44,8 @@ from askonce.trust.names import Namespaces, Rules
 from askonce.trust.purse import Price, Purse
 from askonce.units import Cosine, Seconds
 from askonce.upstreams.http import HttpUpstream
+from askonce.vectors.binding import Binding
+from askonce.vectors.urls import open_index
 from askonce.worker import Worker
 
 if TYPE_CHECKING:
@@ -179,19 +182,11 @@ def open_upstream(config: UpstreamConfig) -> Upstream:
 async def _open_semantic(
     config: Config, *, clock: Clock, sink: Sink
 ) -> tuple[Embedder, VectorIndex]:
-    from askonce.vectors.local import LocalIndex
-
     data_dir = Path(config.server.data_dir)
     embedder = await open_embedder(config.semantic, data_dir=data_dir, clock=clock, sink=sink)
     try:
-        index = LocalIndex(
-            data_dir / "vectors.sqlite3",
-            embedder=embedder.id,
-            dim=embedder.dim,
-            max_entries=config.semantic.max_entries,
-            clock=clock,
-            sink=sink,
-        )
+        binding = Binding(embedder.id, embedder.dim, config.semantic.max_entries, data_dir)
+        index = open_index(config.semantic.index, binding=binding, clock=clock, sink=sink)
     except BaseException:
         await embedder.close()
         raise
@@ -262,6 +257,7 @@ async def build_cache(
             clock=clock,
             sink=sink,
             learning=learning,
+            fleet=_fleet(config, parts.store, steps),
             writer=writer,
             confirmations=confirmations,
             late=LateIndex(semantic, steps, clock=clock, sink=sink) if semantic else None,
@@ -291,6 +287,12 @@ def watched_files(config: InvalidationConfig) -> dict[str, FileWatch]:
         )
         for name, each in config.watch.items()
     }
+
+
+def _fleet(config: Config, store: Store, steps: Steps) -> Fleet | None:
+    if not isinstance(store, SupportsFlights):
+        return None
+    return Fleet(store, steps, Seconds(config.exact.deadline))
 
 
 def _watch(config: Config, parts: Parts, clock: Clock) -> Watch | None:

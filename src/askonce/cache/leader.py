@@ -10,6 +10,8 @@ import msgspec
 
 from askonce.cache.ask import Limits
 from askonce.cache.confirm import Confirmations, Gate
+from askonce.cache.delivery import delivery, head_of
+from askonce.cache.fleet import Fleet, Journey
 from askonce.cache.flight import Head
 from askonce.cache.late import LateIndex
 from askonce.cache.learning import Case, Learning, id_of
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from askonce.cache.ask import Ask
-    from askonce.cache.flight import Flight
+    from askonce.cache.flight import Flight, Head
     from askonce.canonical.answer import Answer, Facts
     from askonce.canonical.request import Question
     from askonce.flow import Plan, State
@@ -55,6 +57,8 @@ class Parts(msgspec.Struct, frozen=True):
     """Without it the floor and the guards decide about answers by meaning."""
     writer: WriteBack | None = None
     """Where the store takes many entries at once."""
+    fleet: Fleet | None = None
+    """Where replicas share engine calls."""
     doorkeeper: Doorkeeper | None = None
     """Where answers are stored only when their request comes again."""
     stamp: Callable[[], int] = int
@@ -94,6 +98,7 @@ class Leader:
         self._indexable = ask.plan.semantic_ttl > 0
         self._asked_at = Seconds(0)
         self._stamp = 0
+        self._journey: Journey | None = None
         self._lost: list[bytes] = []
         self._gate = Gate(parts.confirmations, ask.author)
         self._kept: Entry | None = None
@@ -118,17 +123,24 @@ class Leader:
 
     async def write_back(self) -> None:
         """Store what was admitted, forget questions without an answer, learn; raises nothing."""
+        if self._journey is not None:
+            self._journey.end(kept=self._kept is not None)
         if self._lost:
             await self._forget_lost()
         if self._kept is not None:
             await self._store(self._kept)
         self._parts.steps.guard("evidence", self._tell)
-        self._parts.steps.guard("evidence", lambda: self._gate.told(self._ask, self._kept))
+        self._parts.steps.guard("evidence", self._tell_gate)
+
+    def _tell_gate(self) -> None:
+        """Another replica's call is its own caller's word, and none of ours."""
+        if not self._flight.away:
+            self._gate.told(self._ask, self._kept)
 
     async def _store(self, entry: Entry) -> None:
         parts = self._parts
         deadline = parts.limits.write_deadline
-        if parts.writer is None:
+        if parts.writer is None and not self._flight.away:
             await parts.steps.attempt("store_write", deadline, lambda: parts.exact.keep(entry))
         semantic = parts.semantic
         if semantic is not None and entry.semantic_until:
@@ -279,21 +291,41 @@ class Leader:
     async def _ask_engine(self, state: AskEngine) -> None:
         self._asked_at = self._parts.clock.monotonic()
         self._stamp = self._parts.stamp()
-        response = await self._ask.send()
+        response = await self._send()
+        if isinstance(response, Hit):
+            self._flight.resolve(response, done=True)
+            return
         chunks = response.chunks()
         try:
-            kind, stream = _delivery(response), self._ask.call.stream
+            kind, stream = delivery(response), self._flight.stream
             if kind == "stream" and stream:
                 cutter = Cutter(self._parts.limits.max_entry_bytes)
-                await self._relay(chunks, _head(response, state), cutter)
+                await self._relay(chunks, head_of(response, state), cutter)
             elif response.status >= 400 or (kind == "whole" and not stream):
                 await self._relay_whole(response, chunks, state)
             else:
                 uncut = Uncut("content_type")
-                await self._relay(chunks, _head(response, state), uncut)
+                await self._relay(chunks, head_of(response, state), uncut)
         finally:
             await close(chunks)
             await response.close()
+
+    async def _send(self) -> UpstreamResponse | Hit:
+        """The engine's answer, to us or to another replica, or an entry that just came."""
+        fleet, ask = self._parts.fleet, self._ask
+        if fleet is None or self._flight.alone:
+            return await ask.send()
+        self._journey = journey = fleet.journey(ask, self._flight, self._stamp)
+        entry = await journey.begin()
+        if entry is None:
+            return journey
+        hit = fresh_hit(entry, "exact", ask.plan, self._parts.clock.now())
+        withheld = hit is not None and self._gate.withholds(hit.entry, "exact")
+        if hit is None or withheld or not self._parts.exact.serves(entry):
+            await journey.ask_engine()
+            return journey
+        self._parts.exact.hold(entry)
+        return hit
 
     async def _relay_whole(
         self, response: UpstreamResponse, chunks: AsyncIterator[bytes], state: AskEngine
@@ -306,13 +338,13 @@ class Leader:
             raise
         if not ended:
             rest = chain(body, chunks)
-            await self._relay(rest, _head(response, state), Uncut("oversize"))
+            await self._relay(rest, head_of(response, state), Uncut("oversize"))
             return
         if response.status >= 400:
             self._refused("status")
         else:
             self._take(lambda: read_with_facts(body))
-        head = _head(response, state, body=body, stored=self._kept is not None)
+        head = head_of(response, state, body=body, stored=self._kept is not None)
         self._flight.resolve(head, done=True)
 
     async def _relay(
@@ -379,7 +411,7 @@ class Leader:
         entry = self._entry(answer, answered)
         self._parts.exact.hold(entry)
         writer = self._parts.writer
-        if writer is None or writer.take(entry):
+        if writer is None or self._flight.away or writer.take(entry):
             self._kept = entry
 
     def _entry(self, answer: Answer, answered: Facts) -> Entry:
@@ -415,26 +447,3 @@ class Leader:
 
 def _with_facts(answer: Answer) -> tuple[Answer, Facts]:
     return answer, facts(answer)
-
-
-def _head(
-    response: UpstreamResponse, state: AskEngine, *, body: bytes | None = None, stored: bool = False
-) -> Head:
-    return Head(
-        status=response.status,
-        headers=response.headers,
-        forward=state.forward,
-        details=state.details,
-        streamed=body is None,
-        body=body or b"",
-        stored=stored,
-    )
-
-
-def _delivery(response: UpstreamResponse) -> str:
-    """How a response can be read: `stream`, `whole`, or `opaque`."""
-    headers = dict(response.headers)
-    if response.status != 200 or headers.get(b"content-encoding", b"identity") != b"identity":
-        return "opaque"
-    kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-    return {b"text/event-stream": "stream", b"application/json": "whole"}.get(kind, "opaque")

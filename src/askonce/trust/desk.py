@@ -64,7 +64,7 @@ class Manners(msgspec.Struct, frozen=True, kw_only=True):
     """Of an entry, as configured: how old it is shows by when it ends."""
     band: float = 1.0
     """Log odds on each side of the threshold within which a second opinion is asked for."""
-    remembered: int = 4000
+    remembered: int = 8000
     """Labelled pairs that each verifier learns from, 1 KiB each."""
 
 

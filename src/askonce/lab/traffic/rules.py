@@ -100,7 +100,7 @@ class Guarded(Bare):
     def choose(self, found: Found) -> Choice:
         """The first that passes."""
         text = found.text(found.key)
-        for at, (row, cosine) in enumerate(zip(*found.near, strict=True)):
+        for at, (row, cosine) in enumerate(zip(found.near.rows, found.near.cosines, strict=True)):
             if not cosine >= self._floor:
                 break
             if veto(text, found.text(int(row))) is None:
@@ -208,11 +208,14 @@ class ByDesk:
         return True
 
     def _take(self, records: list[Evidence]) -> None:
-        self._desk.study(self._desk.take(records))
+        for _ in self._desk.study(self._desk.take(records)):
+            pass
 
     def _neighbours(self, found: Found) -> list[Neighbour]:
         known = []
-        for row, cosine, until in zip(*found.near, found.until, strict=True):
+        for row, cosine, until in zip(
+            found.near.rows, found.near.cosines, found.until, strict=True
+        ):
             read = found.read(int(row))
             text = found.text(int(row))
             item = IndexedText(found.digest(int(row)), text, UnixTime(until), read.tokens)

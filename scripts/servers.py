@@ -31,7 +31,12 @@ DEBIAN = (
     "liblzf1",
     "lua-bitop",
     "lua-cjson",
-    *("prometheus", "haproxy", "liblua5.3-0", "libopentracing-c-wrapper0", "libopentracing1"),
+    "prometheus",
+    "haproxy",
+    "liblua5.3-0",
+    "liblua5.4-0",
+    "libopentracing-c-wrapper0",
+    "libopentracing1",
 )
 
 

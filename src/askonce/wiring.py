@@ -16,9 +16,9 @@ from askonce.cache.confirm import Confirmations, Wanted
 from askonce.cache.driver import Cache
 from askonce.cache.fleet import Fleet
 from askonce.cache.late import LateIndex
-from askonce.cache.leader import Parts as CacheParts
 from askonce.cache.learning import Effort, Learning
 from askonce.cache.learning import Parts as LearningParts
+from askonce.cache.parts import Parts as CacheParts
 from askonce.cache.steps import Steps
 from askonce.cache.write_back import WriteBack
 from askonce.embedders.kinds import open_embedder

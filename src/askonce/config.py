@@ -84,6 +84,8 @@ class ExactConfig(Section, frozen=True):
     """Request headers that change no answer, beside those known; all others are part of the key."""
     deadline: Positive = 0.005
     """Seconds a lookup may take; past it the step is skipped."""
+    flight_deadline: Positive = 0.050
+    """Seconds to find out whether another replica asks the engine already; past it this one does."""
     memory_bytes: Size = 64 * 1024 * 1024
     """Bound of the in-process LRU, for each worker."""
     disk_bytes: Size = 1024 * 1024 * 1024

@@ -140,7 +140,7 @@ def watched_files(config: InvalidationConfig) -> dict[str, FileWatch]:
 def _fleet(config: Config, store: Store, steps: Steps) -> Fleet | None:
     if not isinstance(store, SupportsFlights):
         return None
-    return Fleet(store, steps, Seconds(config.exact.deadline))
+    return Fleet(store, steps, Seconds(config.exact.flight_deadline))
 
 
 def _watch(config: Config, parts: Parts, clock: Clock) -> Watch | None:

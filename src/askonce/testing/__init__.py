@@ -1,5 +1,6 @@
 """Public conformance suites, fakes and a fake clock."""
 
+from askonce.testing.blocks import check_block_transport
 from askonce.testing.clock import FakeClock
 from askonce.testing.revocations import check_revocations
 from askonce.testing.sink import RecordingSink
@@ -8,6 +9,7 @@ from askonce.testing.stores import check_store, check_store_epoch, check_store_t
 __all__ = [
     "FakeClock",
     "RecordingSink",
+    "check_block_transport",
     "check_revocations",
     "check_store",
     "check_store_epoch",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.servers.memcached import memcached
+from tests.servers.process import free_port
 from tests.servers.redis import redis
 
 from askonce.clock import SystemClock
@@ -88,8 +89,9 @@ def test_several_memcached(tmp_path: Path) -> None:
 def test_a_cluster_and_a_moved_slot(tmp_path: Path) -> None:
     """Servers of a cluster have the keys of their slots, and a slot that moves is followed."""
     with ExitStack() as stack:
-        servers = [_cluster_node(stack, _made(tmp_path / name)) for name in "ab"]
-        _join(servers)
+        buses = [free_port(), free_port()]
+        servers = [_cluster_node(stack, _made(tmp_path / str(bus)), bus) for bus in buses]
+        _join(servers, buses[1])
         ports = [each.port for each in servers]
         url = f"redis+cluster://127.0.0.1:{ports[0]}"
         check_block_transport(lambda: open_transport(url), wait=time.sleep)
@@ -115,9 +117,7 @@ def test_a_cluster_and_a_moved_slot(tmp_path: Path) -> None:
 def test_tls(tmp_path: Path, certificate: tuple[Path, Path]) -> None:
     """TLS does; a certificate that nobody vouches for is refused."""
     chain, key = certificate
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     arguments = ["--tls-port", str(port), "--tls-cert-file", str(chain), "--tls-key-file", str(key)]
     arguments += ["--tls-auth-clients", "no", "--tls-ca-cert-file", str(chain)]
     with redis("redis7", tmp_path, arguments=arguments):
@@ -132,18 +132,7 @@ def test_tls(tmp_path: Path, certificate: tuple[Path, Path]) -> None:
 def certificate(tmp_path: Path) -> tuple[Path, Path]:
     """One for localhost, signed by itself, and its key."""
     chain, key = tmp_path / "chain.pem", tmp_path / "key.pem"
-    command = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "rsa:2048",
-        "-nodes",
-        "-days",
-        "1",
-        "-subj",
-        "/CN=localhost",
-    ]
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost"]
     names = ["-addext", "subjectAltName=DNS:localhost", "-keyout", key, "-out", chain]
     subprocess.run([*command, *names], check=True, capture_output=True)
     return chain, key
@@ -168,16 +157,17 @@ def _made(folder: Path) -> Path:
     return folder
 
 
-def _cluster_node(stack: ExitStack, folder: Path) -> Redis:
-    return stack.enter_context(redis("redis7", folder, arguments=["--cluster-enabled", "yes"]))
+def _cluster_node(stack: ExitStack, folder: Path, bus: int) -> Redis:
+    arguments = ["--cluster-enabled", "yes", "--cluster-port", str(bus)]
+    return stack.enter_context(redis("redis7", folder, arguments=arguments))
 
 
-def _join(servers: list[Redis]) -> None:
+def _join(servers: list[Redis], bus: int) -> None:
     """Two servers, a half of the slots each, known to one another."""
     one, two = (each.port for each in servers)
     assert _said(one, b"CLUSTER ADDSLOTSRANGE 0 8191") == b"+OK"
     assert _said(two, b"CLUSTER ADDSLOTSRANGE 8192 16383") == b"+OK"
-    assert _said(one, b"CLUSTER MEET 127.0.0.1 %d" % two) == b"+OK"
+    assert _said(one, b"CLUSTER MEET 127.0.0.1 %d %d" % (two, bus)) == b"+OK"
     end = time.monotonic() + 20
     while any(b"cluster_state:ok" not in _said(port, b"CLUSTER INFO") for port in (one, two)):
         assert time.monotonic() < end, "the cluster does not come together"

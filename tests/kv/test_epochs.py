@@ -38,7 +38,7 @@ class Bench:
     def record(self) -> bytes:
         header = memoryview(bytearray(192))
         soon = Seconds(self.clock.monotonic() + 1)
-        self.transport.fetch([self.name], [header], [memoryview(b"")], deadline=soon)
+        self.transport.fetch([self.name], [header], [memoryview(bytearray())], deadline=soon)
         return bytes(header)
 
     def write(self, header: bytes) -> None:
@@ -93,7 +93,7 @@ def test_a_lost_record_makes_a_larger_epoch() -> None:
     one = bench.replica()
     taken_back = one.bump()
     bench.lose()
-    bench.clock.advance(0.001)
+    bench.clock.advance(0.002)
     fresh = bench.replica()
     now = fresh.current()
     assert now is not None

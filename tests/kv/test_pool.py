@@ -14,15 +14,17 @@ import pytest
 from askonce.errors import StoreError
 from askonce.kv.block import BlockKey
 from askonce.kv.figures import METRICS
+from askonce.kv.jobs import Job
 from askonce.kv.pool import BlockPool, PoolSettings
 from askonce.kv.shelf import ALL_OUTCOMES
 from askonce.kv.transports.memory import MemoryTransport
 from askonce.units import Seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from askonce.kv.jobs import Finished, Lookup
+    from askonce.kv.pool import Admits
     from askonce.kv.ports import Outcome
 
 Trouble = Callable[[str, bytes], "Outcome | None"]
@@ -63,11 +65,11 @@ def _pool(
     trouble: Trouble | None = None,
     settings: PoolSettings = QUICK,
     transport: MemoryTransport | None = None,
-    **more: object,
+    admits: Admits | None = None,
 ) -> Iterator[BlockPool]:
     """A pool that knows its epoch."""
     made = BlockPool(
-        transport or MemoryTransport(trouble=trouble), SPACE, settings=settings, **more
+        transport or MemoryTransport(trouble=trouble), SPACE, settings=settings, admits=admits
     )
     _until(lambda: made.epochs.current() is not None)
     try:
@@ -92,7 +94,12 @@ def _answer(pool: BlockPool, lookup: Lookup) -> list[bool]:
 
 def _ended(pool: BlockPool) -> Finished:
     found: list[Finished] = []
-    _until(lambda: found.extend(pool.finished()) or found)
+
+    def ended() -> bool:
+        found.extend(pool.finished())
+        return bool(found)
+
+    _until(ended)
     assert len(found) == 1
     return found[0]
 
@@ -217,9 +224,12 @@ def test_a_job_that_waits_too_long_ends_late() -> None:
         for number in range(4):
             pool.submit_load(number, "r", _keys(1), _views(1))
         found: dict[int, str] = {}
-        _until(
-            lambda: found.update({j.id: j.outcomes[0] for j in pool.finished()}) or len(found) > 2
-        )
+
+        def told() -> bool:
+            found.update({job.id: job.outcomes[0] for job in pool.finished()})
+            return len(found) > 2
+
+        _until(told)
         assert found == {1: "late", 2: "late", 3: "busy"}
         gate.open.set()
         assert _ended(pool).outcomes == ("late",)
@@ -245,9 +255,7 @@ def test_invalidation_takes_everything_back() -> None:
         assert pool._store(_job_of(pool, keys, before), before or 0) == ["stale"] * 4
 
 
-def _job_of(pool: BlockPool, keys: list[BlockKey], epoch: int | None) -> object:
-    from askonce.kv.jobs import Job
-
+def _job_of(pool: BlockPool, keys: list[BlockKey], epoch: int | None) -> Job:
     now = Seconds(time.perf_counter())
     return Job(9, "store", "r", keys, _views(), epoch, now, Seconds(now + 1))
 
@@ -278,12 +286,12 @@ def test_a_store_that_fails_is_left_alone() -> None:
         assert _load(pool, _keys())[0].outcomes == ("open",) * 4
         assert pool.figures().blocks["lookup", "open"] == 4
         gate.said.clear()
-        _until(
-            lambda: (
-                pool.figures().breaker == "closed"
-                or _answer(pool, pool.begin_lookup("r", _keys())) is None
-            )
-        )
+
+        def recovered() -> bool:
+            _answer(pool, pool.begin_lookup("r", _keys()))
+            return pool.figures().breaker == "closed"
+
+        _until(recovered)
 
 
 def test_a_full_queue_sheds() -> None:
@@ -300,11 +308,11 @@ def test_a_full_queue_sheds() -> None:
 
 def test_admission_is_asked() -> None:
     """What is not worth its bytes is not stored."""
-    with _pool(
-        admits=lambda keys, sizes: [
-            size > 0 and key is keys[0] for key, size in zip(keys, sizes, strict=True)
-        ]
-    ) as pool:
+
+    def first_only(keys: Sequence[BlockKey], sizes: Sequence[int]) -> list[bool]:
+        return [key is keys[0] and size == SIZE for key, size in zip(keys, sizes, strict=True)]
+
+    with _pool(admits=first_only) as pool:
         assert _store(pool, _keys(2), _views(2)).outcomes == ("done", "declined")
 
 

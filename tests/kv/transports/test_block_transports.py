@@ -133,7 +133,7 @@ def certificate(tmp_path: Path) -> tuple[Path, Path]:
     """One for localhost, signed by itself, and its key."""
     chain, key = tmp_path / "chain.pem", tmp_path / "key.pem"
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost"]
-    names = ["-addext", "subjectAltName=DNS:localhost", "-keyout", key, "-out", chain]
+    names = ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(chain)]
     subprocess.run([*command, *names], check=True, capture_output=True)
     return chain, key
 

@@ -172,6 +172,9 @@ class Rendezvous:
         return None
 
 
+ReadText = Callable[[Inbox], Reading[bytes | None]]
+
+
 class _Part(NamedTuple):
     endpoint: Endpoint
     indices: Sequence[int]
@@ -258,11 +261,41 @@ class Fleet:
         lanes = min(self._lanes, len(indices), 1 + size * len(indices) // _LANE)
         return [indices[lane::lanes] for lane in range(lanes)]
 
+    def ask_all(self, out: bytes, reading: ReadText, deadline: Seconds) -> dict[str, bytes | None]:
+        """Ask each server the same; None for one that does not answer."""
+        self.routes.prepare(deadline)
+        return {
+            str(endpoint.place): _ask_one(endpoint, out, reading, deadline)
+            for endpoint in self.routes.endpoints
+        }
+
+    def ask_about(
+        self, key: bytes, out: bytes, reading: ReadText, deadline: Seconds
+    ) -> bytes | None:
+        """Ask the server of one key; None where it does not answer."""
+        self.routes.prepare(deadline)
+        return _ask_one(self.routes.route(key), out, reading, deadline)
+
     def close(self) -> None:
         """Hang up everywhere."""
         self._closed = True
         for endpoint in self.routes.endpoints:
             endpoint.close()
+
+
+def _ask_one(endpoint: Endpoint, out: bytes, reading: ReadText, deadline: Seconds) -> bytes | None:
+    told: list[bytes | None] = [None]
+
+    def read(inbox: Inbox) -> Reading[None]:
+        told[0] = yield from reading(inbox)
+
+    try:
+        exchange = endpoint.begin([out], read, deadline)
+    except OSError:
+        return None
+    drive([exchange], deadline)
+    endpoint.end(exchange)
+    return told[0]
 
 
 def _grouped(placed: Iterable[tuple[Endpoint, int]]) -> list[tuple[Endpoint, list[int]]]:

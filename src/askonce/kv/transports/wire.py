@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 64
 """Buffers given to the kernel in one call."""
+_LEAST = 256 * 1024
 _FRESH = 30.0
 """Seconds for which the addresses of a name are taken as known."""
 _CONNECTING = frozenset({0, errno.EINPROGRESS})
@@ -42,13 +43,14 @@ class Place(NamedTuple):
 class Wire:
     """A connection, from its first packet on; its owner polls it."""
 
-    __slots__ = ("_context", "_host", "_socket", "inbox", "is_open", "wants")
+    __slots__ = ("_context", "_host", "_least", "_socket", "inbox", "is_open", "wants")
 
     def __init__(self, wire: socket.socket, context: ssl.SSLContext | None, host: str) -> None:
         """Take over a socket that is connecting."""
         self._socket = wire
         self._context = context
         self._host = host
+        self._least = 1
         self.inbox = Inbox()
         self.is_open = False
         self.wants = select.POLLOUT
@@ -117,6 +119,13 @@ class Wire:
         if not count:
             raise ConnectionResetError("the server hung up")
         return count
+
+    def expect(self, count: int) -> None:
+        """So many bytes are sure to come next: a poller need not be woken for a few of them."""
+        least = min(count, _LEAST) if count >= _LEAST // 4 and self._context is None else 1
+        if least != self._least:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, least)
+            self._least = least
 
     @property
     def silent(self) -> bool:

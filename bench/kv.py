@@ -41,6 +41,8 @@ CHUNK_TOKENS, TOKENS = 256, 512
 def run(folder: Path, options: Options) -> Report:
     """All figures of interleaved rounds."""
     report = Report("kv", f"{BLOCKS} blocks of {SIZE >> 20} MiB in Redis over TCP, one connection")
+    if not _ahead():
+        report.notes.append("other programs disturb this: the 99th of 100 lookups tells about them")
     with _server(folder) as port:
         settle(cores().client)
         bench = _Bench(port)
@@ -65,13 +67,9 @@ def _tell(report: Report, took: dict[str, Sample]) -> None:
     report.add("the same with a secret", secret.over(wire), "x")
     loads = took["load"]
     report.add("load, verified: of a bare socket's rate", took["socket"].over(loads), "x", REACHED)
-    theirs = Sample(
-        tuple(
-            min(pair)
-            for pair in zip(took["lmcache"].values, took["lmcache, chunks"].values, strict=True)
-        )
-    )
-    report.add("lookup and load: times LMCache's pattern", theirs.over(loads), "x", AHEAD)
+    what = f"lookup and load: times LMCache's, chunks of {CHUNK_TOKENS} tokens"
+    report.add(what, took["lmcache, chunks"].over(loads), "x", AHEAD)
+    report.add("the same, where it has blocks of our size", took["lmcache"].over(loads), "x")
     gigabytes = Sample(tuple(moved / each for each in loads.values))
     report.add("load, verified", gigabytes, "GB/s")
     for name in ("memcpy", "seal", "verify", "put", "fetch", "socket", "lmcache, chunks"):
@@ -81,8 +79,7 @@ def _tell(report: Report, took: dict[str, Sample]) -> None:
     report.add("its round trip alone, p99", took["round trip"], "ms")
     report.notes.append(
         "LMCache's pattern is reproduced: EXISTS one by one, then metadata and bytes of each chunk"
-        f" by redis.asyncio, then a copy; the better of {BLOCKS} blocks and chunks of"
-        f" {CHUNK_TOKENS} tokens counts"
+        " by redis.asyncio, with hiredis where that is installed, then a copy"
     )
 
 
@@ -245,6 +242,15 @@ class _TheirPattern:
     def close(self) -> None:
         self._run(self._redis.aclose())
         self._loop.close()
+
+
+def _ahead() -> bool:
+    """Put this process and its children before all others, where that is allowed."""
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+    except (AttributeError, OSError):
+        return False
+    return True
 
 
 def _timed(work: Callable[[], None]) -> float:

@@ -276,3 +276,44 @@ def test_no_pin_leaks_in_an_abort_storm() -> None:
     assert (figures.pinned, figures.open_lookups) == (0, 0)
     assert sorted(ended) == list(range(10_000))
     assert all(figures.blocks["load", told] > 50 for told in ("done", "cancelled", "missing"))
+
+
+@pytest.mark.servers
+@pytest.mark.slow
+def test_a_name_with_several_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the first one does not answer, the next one is tried; without any it is late."""
+    with redis("redis7", tmp_path) as running:
+        found = [
+            (socket.AF_INET, socket.SOCK_STREAM, 6, "", (f"127.0.0.{host}", running.port))
+            for host in (2, 1)
+        ]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+        transport = open_transport(f"redis://somewhere:{running.port}")
+        assert set(_stored(transport)) == {"down"}
+        assert set(_stored(transport)) == {"done"}
+        transport.close()
+
+    def unknown(*_: object, **__: object) -> None:
+        raise socket.gaierror
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    transport = open_transport("redis://nowhere")
+    assert transport.exists([b"k"], deadline=Seconds(time.perf_counter() + 0.05)) == ["late"]
+    transport.close()
+
+
+@pytest.mark.servers
+@pytest.mark.slow
+def test_a_callers_mistake_stops_nothing(tmp_path: Path) -> None:
+    """Views that cannot be written raise, and the server is asked as before afterwards."""
+    with redis("redis7", tmp_path) as running:
+        transport = open_transport(running.url)
+        _stored(transport)
+        for _ in range(5):
+            soon = Seconds(time.perf_counter() + 1)
+            with pytest.raises((TypeError, BufferError)):
+                transport.fetch(
+                    _names(1), [memoryview(bytes(192))], [memoryview(bytes(SIZE))], deadline=soon
+                )
+        assert set(_found(transport)) == {"done"}
+        transport.close()

@@ -68,6 +68,11 @@ class Exchange:
         self.fault = fault
         self.over = True
 
+    def stop(self) -> None:
+        """Give up what is not over."""
+        if not self.over:
+            self.fail("late")
+
     def _send(self) -> None:
         while self._out:
             sent = self.wire.send(list(islice(self._out, _AT_ONCE)))

@@ -101,6 +101,8 @@ class Endpoint:
                 self._idle.append(exchange.wire)
         if not keep:
             exchange.wire.close()
+        if not exchange.wire.is_open:
+            self._dialler.failed()
 
     def close(self) -> None:
         """Hang up; it is asked nothing any more."""
@@ -241,15 +243,23 @@ class Fleet:
             return ["late"] * count
         outcomes: list[Outcome] = ["missing"] * count
         parts: list[_Part] = []
-        for endpoint, indices in asked:
-            if not endpoint.allows():
-                _set(outcomes, indices, "open")
-                continue
-            for mine in self._lanes_of(indices, spoken[0].size):
-                parts += _part(endpoint, mine, spoken, outcomes, deadline)
-        drive([part.exchange for part in parts], deadline)
+        try:
+            for endpoint, indices in asked:
+                if not endpoint.allows():
+                    _set(outcomes, indices, "open")
+                    continue
+                for mine in self._lanes_of(indices, spoken[0].size):
+                    parts += _part(endpoint, mine, spoken, outcomes, deadline)
+            drive([part.exchange for part in parts], deadline)
+        except BaseException:
+            for endpoint, _ in asked:
+                endpoint.tell(works=None, began=began)
+            raise
+        finally:
+            for part in parts:
+                part.exchange.stop()
+                part.endpoint.end(part.exchange)
         for part in parts:
-            part.endpoint.end(part.exchange)
             unread = [index for index in part.indices if outcomes[index] == "down"]
             _set(outcomes, unread, part.exchange.fault or "broken")
         for endpoint, indices in asked:

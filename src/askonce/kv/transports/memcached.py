@@ -71,7 +71,12 @@ class MemcachedTransport:
         def read(inbox: Inbox, index: int) -> Reading[Outcome]:
             return _read_item(inbox, items[index].parts)
 
-        talk = Talk(lambda index: (b"mg %b v\r\n" % items[index].name,), read, self._size(items))
+        talk = Talk(
+            lambda index: (b"mg %b v\r\n" % items[index].name,),
+            read,
+            self._size(items),
+            answers=True,
+        )
         told = self._fleet.call([item.name for item in items], talk, deadline)
         return _whole(items, told, len(keys))
 

@@ -54,7 +54,9 @@ class RespTransport:
         def read(inbox: Inbox, index: int) -> Reading[Outcome]:
             return read_value(inbox, (headers[index], payloads[index]))
 
-        talk = Talk(lambda index: (command(b"GET", keys[index]),), read, _size(payloads))
+        talk = Talk(
+            lambda index: (command(b"GET", keys[index]),), read, _size(payloads), answers=True
+        )
         return self._fleet.call(keys, talk, deadline)
 
     def put(

@@ -7,6 +7,7 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Final, Literal
 
+from askonce.clock import SystemClock
 from askonce.kv.block import FLAWS, HEADER_BYTES, Sealer
 from askonce.kv.ports import OUTCOMES
 
@@ -35,6 +36,11 @@ under way. `cancelled`: its request ended. `stale`: the epoch changed, or is not
 `failed_before`: it was there and could not be loaded a moment ago."""
 
 ALL_OUTCOMES: Final[tuple[str, ...]] = (*OUTCOMES, *(f"flaw_{each}" for each in FLAWS), *CAUSES)
+
+
+_GRACE = 0.005
+"""Seconds past the deadline in which blocks that have come are still checked."""
+_clock = SystemClock()
 
 
 class Shelf:
@@ -81,24 +87,22 @@ class Shelf:
     ) -> list[BlockOutcome]:
         """Receive and check; where the outcome is not `done`, the view's content is undefined.
 
-        What is flawed is removed from the store, so that a good one can take its place.
+        What is flawed is removed from the store, so that a good one can take its place. Blocks
+        that there is no time left to check are `late`.
         """
         names = self.names(keys, epoch)
         into = [self._room_for(view) for view in views]
         headers = self._headers.lease(len(keys))
         told = self._transport.fetch(names, headers, into, deadline=deadline)
-        outcomes: list[BlockOutcome] = [
-            self._checked(outcome, key, (header, payload, view), epoch)
-            for outcome, key, header, payload, view in zip(
-                told, keys, headers, into, views, strict=True
-            )
-        ]
+        outcomes: list[BlockOutcome] = []
+        for index, outcome in enumerate(told):
+            if outcome == "done" and _clock.monotonic() > deadline + _GRACE:
+                outcomes.append("late")
+            else:
+                received = headers[index], into[index], views[index]
+                outcomes.append(self._checked(outcome, keys[index], received, epoch))
         self._headers.give_back(headers)
-        bad = [
-            n
-            for n, said in zip(names, outcomes, strict=True)
-            if said == "size" or said[:5] == "flaw_"
-        ]
+        bad = [name for name, said in zip(names, outcomes, strict=True) if _is_bad(said)]
         if bad:
             self._transport.delete(bad, deadline=deadline)
         return outcomes
@@ -178,6 +182,11 @@ class Shelf:
         if self._codec is not None:
             self._codec.decode(payload, view)
         return "done"
+
+
+def _is_bad(outcome: BlockOutcome) -> bool:
+    """Whether what is stored there can never be loaded."""
+    return outcome == "size" or outcome.startswith("flaw_")
 
 
 class _Headers:

@@ -14,7 +14,7 @@ from askonce.units import Seconds
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from askonce.kv.ports import Outcomes
+    from askonce.kv.ports import Arrived, Outcomes
 
 SPACE, SIZE, EPOCH = b"n" * 32, 300, 5
 
@@ -29,6 +29,7 @@ class Tardy(MemoryTransport):
         payloads: Sequence[memoryview],
         *,
         deadline: Seconds,
+        arrived: Arrived | None = None,
     ) -> Outcomes:
         """Late by 20 ms."""
         told = super().fetch(keys, headers, payloads, deadline=deadline)

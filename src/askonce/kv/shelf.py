@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from askonce.kv.block import BlockKey, Flaw
     from askonce.kv.codec import BlockCodec
-    from askonce.kv.ports import BlockTransport, Outcome, Outcomes
+    from askonce.kv.ports import BlockTransport, Outcomes
     from askonce.units import Seconds
 
 BlockOutcome = str
@@ -93,14 +93,19 @@ class Shelf:
         names = self.names(keys, epoch)
         into = [self._room_for(view) for view in views]
         headers = self._headers.lease(len(keys))
-        told = self._transport.fetch(names, headers, into, deadline=deadline)
+        checked: dict[int, BlockOutcome] = {}
+
+        def check(index: int) -> None:
+            received = headers[index], into[index], views[index]
+            checked[index] = self._checked(keys[index], received, epoch)
+
+        told = self._transport.fetch(names, headers, into, deadline=deadline, arrived=check)
         outcomes: list[BlockOutcome] = []
         for index, outcome in enumerate(told):
-            if outcome == "done" and _clock.monotonic() > deadline + _GRACE:
-                outcomes.append("late")
-            else:
-                received = headers[index], into[index], views[index]
-                outcomes.append(self._checked(outcome, keys[index], received, epoch))
+            in_time = _clock.monotonic() <= deadline + _GRACE
+            if outcome == "done" and index not in checked and in_time:
+                check(index)
+            outcomes.append(checked.get(index, "late") if outcome == "done" else outcome)
         self._headers.give_back(headers)
         bad = [name for name, said in zip(names, outcomes, strict=True) if _is_bad(said)]
         if bad:
@@ -167,13 +172,10 @@ class Shelf:
 
     def _checked(
         self,
-        outcome: Outcome,
         key: BlockKey,
         received: tuple[memoryview, memoryview, memoryview],
         epoch: int,
     ) -> BlockOutcome:
-        if outcome != "done":
-            return outcome
         header, payload, view = received
         spelling = "raw" if self._codec is None else self._codec.name
         flaw: Flaw | None = self._sealer.check(header, payload, key, epoch=epoch, codec=spelling)

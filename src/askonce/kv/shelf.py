@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import threading
-from collections import deque
 from typing import TYPE_CHECKING, Final, Literal
 
 from askonce.clock import SystemClock
 from askonce.kv.block import FLAWS, HEADER_BYTES, Sealer
+from askonce.kv.buffers import Buffers
 from askonce.kv.ports import OUTCOMES
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ class Shelf:
         self._root = b"ak1:" + namespace.hex().encode()
         self._codec = codec
         self._claim_life = claim_life
-        self._headers = _Headers()
+        self._buffers = Buffers()
         self._me = os.urandom(16)
 
     def names(self, keys: Sequence[BlockKey], epoch: int) -> list[bytes]:
@@ -91,8 +90,8 @@ class Shelf:
         that there is no time left to check are `late`.
         """
         names = self.names(keys, epoch)
+        headers = [self._buffers.lease(HEADER_BYTES) for _ in keys]
         into = [self._room_for(view) for view in views]
-        headers = self._headers.lease(len(keys))
         checked: dict[int, BlockOutcome] = {}
 
         def check(index: int) -> None:
@@ -106,7 +105,9 @@ class Shelf:
             if outcome == "done" and index not in checked and in_time:
                 check(index)
             outcomes.append(checked.get(index, "late") if outcome == "done" else outcome)
-        self._headers.give_back(headers)
+        self._buffers.give_back(headers)
+        if self._codec is not None:
+            self._buffers.give_back(into)
         bad = [name for name, said in zip(names, outcomes, strict=True) if _is_bad(said)]
         if bad:
             self._transport.delete(bad, deadline=deadline)
@@ -165,7 +166,7 @@ class Shelf:
     def _room_for(self, view: memoryview) -> memoryview:
         if self._codec is None:
             return view
-        return memoryview(bytearray(self._codec.stored_bytes(view.nbytes)))
+        return self._buffers.lease(self._codec.stored_bytes(view.nbytes))
 
     def _spelt(self, view: memoryview) -> memoryview:
         return view if self._codec is None else self._codec.encode(view)
@@ -189,21 +190,3 @@ class Shelf:
 def _is_bad(outcome: BlockOutcome) -> bool:
     """Whether what is stored there can never be loaded."""
     return outcome == "size" or outcome.startswith("flaw_")
-
-
-class _Headers:
-    """Room for headers, used over and over."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._free: deque[memoryview] = deque(maxlen=4096)
-
-    def lease(self, count: int) -> list[memoryview]:
-        with self._lock:
-            ready = [self._free.pop() for _ in range(min(count, len(self._free)))]
-        fresh = memoryview(bytearray(HEADER_BYTES * (count - len(ready))))
-        return ready + [fresh[at : at + HEADER_BYTES] for at in range(0, len(fresh), HEADER_BYTES)]
-
-    def give_back(self, headers: Sequence[memoryview]) -> None:
-        with self._lock:
-            self._free.extend(headers)

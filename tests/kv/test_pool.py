@@ -218,11 +218,13 @@ def test_an_aborted_request_lets_go_of_what_waits() -> None:
 def test_a_job_that_waits_too_long_ends_late() -> None:
     """Without ever reaching a thread."""
     gate = Gate()
-    settings = PoolSettings(load_threads=1, load_deadline=Seconds(0.02), depth=3)
+    settings = PoolSettings(load_threads=1, load_deadline=Seconds(0.5), depth=3)
     with _pool(gate, settings) as pool:
         gate.holds = "fetch"
         gate.open.clear()
-        for number in range(4):
+        pool.submit_load(0, "r", _keys(1), _views(1))
+        _until(lambda: any(j.state == "running" for j in pool._desk._jobs["r"]))
+        for number in range(1, 4):
             pool.submit_load(number, "r", _keys(1), _views(1))
         found: dict[int, str] = {}
 

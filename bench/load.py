@@ -39,8 +39,9 @@ if before then
   end
 end
 done = function(summary, latency, requests)
-  io.write(string.format("\\nBENCH %%d %%d %%d %%d\\n", summary.requests, summary.duration,
-    latency:percentile(50), summary.errors.status + summary.errors.read + summary.errors.timeout))
+  io.write(string.format("\\nBENCH %%d %%d %%d %%d %%d\\n", summary.requests, summary.duration,
+    latency:percentile(50), latency:percentile(99),
+    summary.errors.status + summary.errors.read + summary.errors.timeout))
 end
 """
 
@@ -52,6 +53,8 @@ class Run:
     rate: float
     """Answers a second."""
     p50: float
+    """Seconds."""
+    p99: float = 0.0
     """Seconds."""
     cpu: float = 0.0
     """Seconds of the server's processor for one answer; 0 where that is not known."""
@@ -86,7 +89,7 @@ def paced(server: Server, body: bytes, every: float, *, seconds: float) -> Run:
     _no_errors(outcome.errors)
     good = outcome.latencies
     cpu = (server.cpu() - before) / len(good)
-    return Run(len(good) / outcome.seconds, percentile(good, 0.5), cpu)
+    return Run(len(good) / outcome.seconds, *_middle_and_edge(good), cpu)
 
 
 def _load(
@@ -95,14 +98,18 @@ def _load(
     core = cores().client
     first = next(_starts) * 10_000_000 % 10**12
     if has_wrk():
-        job = ["wrk", "-t1", f"-c{connections}", f"-d{seconds:g}s"]
+        job = ["wrk", "-t1", f"-c{connections}", f"-d{seconds:g}s", "--timeout", "30s"]
         return _wrk(folder, [*job, f"http://127.0.0.1:{port}{PATH}"], body, first)
     request = raw_request(body.replace(NUMBER.encode(), NUMBER.encode()), port).decode()
     stream = Stream(request, connections, first_number=first)
     outcome = run_job(Job(port, seconds, [stream]), core)[0]
     _no_errors(outcome.errors)
     good = outcome.latencies
-    return Run(len(good) / outcome.seconds, percentile(good, 0.5)), len(good)
+    return Run(len(good) / outcome.seconds, *_middle_and_edge(good)), len(good)
+
+
+def _middle_and_edge(latencies: list[float]) -> tuple[float, float]:
+    return percentile(latencies, 0.5), percentile(latencies, 0.99)
 
 
 def run_job(job: Job, core: int | None) -> list[Outcome]:
@@ -133,9 +140,9 @@ def _wrk(folder: Path, argv: list[str], body: bytes, first: int) -> tuple[Run, i
     out, _ = child.communicate(timeout=120)
     for line in out.decode().splitlines():
         if line.startswith("BENCH "):
-            answers, micros, p50, errors = map(int, line.split()[1:])
+            answers, micros, p50, p99, errors = map(int, line.split()[1:])
             _no_errors(errors)
-            return Run(answers / micros * 1e6, p50 / 1e6), answers
+            return Run(answers / micros * 1e6, p50 / 1e6, p99 / 1e6), answers
     raise SystemExit(f"wrk said: {out.decode()}")
 
 

@@ -75,6 +75,8 @@ def load(folder: Path, server: Server, body: bytes, connections: int, *, seconds
     time.sleep(SETTLING)
     before = server.cpu()
     run, answers = _load(folder, server.port, body, connections, seconds)
+    if not answers:
+        raise SystemExit(f"nothing was answered in {seconds:g} s")
     return replace(run, cpu=(server.cpu() - before) / answers)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from bench import memcached, servers
 from bench.load import NUMBER, Run, has_wrk, load, paced
 from bench.peers import places
-from bench.peers.attacks import attack, pairs
+from bench.peers.attacks import ask, attack, pairs
 from bench.peers.engine import engine
 from bench.report import tell
 from bench.samples import HEADERS, answer_body, request_body
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bench.options import Options
-    from bench.peers.attacks import Toll
+    from bench.peers.attacks import Pair, Toll
     from bench.servers import Server
 
 CROWD = 32
@@ -30,6 +30,8 @@ EVERY = 0.1
 OWN = "AskOnce, SQLite"
 DIRECT = "direct"
 TUNED = {"LITELLM_MODE": "PRODUCTION", "LITELLM_LOG": "ERROR"}
+KEYED = "enable_caching_on_provider_specific_optional_params"
+"""Puts fields that only some engines know into the key; off unless it is set."""
 OFFLINE = {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
 """Prices from its package: else it asks for them at each start."""
 
@@ -62,7 +64,7 @@ def measure(folder: Path, options: Options, report: Report) -> None:
         tolls = _attacks(stack, folder, attacked, subjects, report)
     _tell(report, runs)
     for name, toll in tolls.items():
-        _tell_toll(report, name, toll, len(pairs(attacked)))
+        _tell_toll(report, name, toll, pairs(attacked))
 
 
 def _start_own(
@@ -138,7 +140,12 @@ def _litellm(
             cache = {"type": "redis", "host": "127.0.0.1", "port": port}
         settings: dict[str, object] = {"cache": True, "cache_params": cache}
         if tuned:
-            settings |= {"request_timeout": 600, "set_verbose": False, "json_logs": True}
+            settings |= {
+                "request_timeout": 600,
+                "set_verbose": False,
+                "json_logs": True,
+                KEYED: True,
+            }
         config = {
             "model_list": [
                 _model("bench-model", engines[0]),
@@ -167,14 +174,18 @@ def _model(name: str, engine: int) -> dict[str, object]:
 def _rounds(folder: Path, subjects: dict[str, Server], options: Options, report: Report) -> Runs:
     """The runs of each server and kind; a server that fails leaves with a note."""
     runs: Runs = {name: {kind: [] for kind in KINDS} for name in subjects}
+    for server in subjects.values():
+        for _ in range(2):  # the first answers of some take seconds
+            ask(server.port, json.loads(request_body(1000)))
     for turn in range(options.rounds + 1):
         for kind in KINDS:
-            for name in list(runs):
+            for name in [each for each in runs if kind.every or each != DIRECT]:
                 try:
                     found = _load(folder, subjects[name], kind, options.seconds if turn else 1)
                 except SystemExit as failure:
-                    report.notes.append(f"{name}: {failure}: not measured")
-                    del runs[name]
+                    if turn:  # what is not warm yet may fail
+                        report.notes.append(f"{name}, {kind.name}: {failure}: not measured")
+                        del runs[name]
                     continue
                 if turn:
                     runs[name][kind].append(found)
@@ -197,7 +208,7 @@ def _attacks(
 ) -> dict[str, Toll]:
     own = servers.gateway(folder / "attacked", engine, servers.cores().server)
     attacked = {"AskOnce": stack.enter_context(own)}
-    proxies = {name: each for name, each in subjects.items() if name.startswith("LiteLLM,")}
+    proxies = {name: each for name, each in subjects.items() if name.startswith("LiteLLM")}
     tolls = {}
     for name, server in (attacked | proxies).items():
         try:
@@ -228,20 +239,28 @@ def _sample(runs: list[Run], what: str, times: float = 1.0) -> Sample:
 
 
 def _rows(report: Report, what: str, found: Mapping[str, Sample], unit: str) -> None:
-    """A row for each, and beside a peer's what it is over AskOnce with a store of its kind."""
+    """A row for each, and below a peer's how many times faster AskOnce is."""
     for name, sample in found.items():
         report.add(f"{what}: {name}", sample, unit)
         if name.startswith("AskOnce"):
             continue
-        own = OWN
-        if name.endswith("Redis"):
-            shared = [each for each in found if each.startswith("AskOnce") and each != OWN]
-            own = shared[0] if shared else OWN
-        report.add(f"  over {own}", sample.over(found[own]), "x")
+        own = _counterpart(name, found)
+        if unit == "/s":
+            report.add(f"  {own} over it", found[own].over(sample), "x")
+        else:
+            report.add(f"  over {own}", sample.over(found[own]), "x")
 
 
-def _tell_toll(report: Report, name: str, toll: Toll, tried: int) -> None:
-    report.add(f"wrong exact hits in {tried} pairs: {name}", Sample((len(toll.wrong),)), "")
+def _counterpart(name: str, found: Mapping[str, Sample]) -> str:
+    """AskOnce with a store in another process where the peer has one."""
+    shared = [each for each in found if each.startswith("AskOnce") and each != OWN]
+    return shared[0] if shared and name.endswith("Redis") else OWN
+
+
+def _tell_toll(report: Report, name: str, toll: Toll, tried: list[Pair]) -> None:
+    apart = sum(not pair.same for pair in tried)
+    wrong = Sample((len(toll.wrong),))
+    report.add(f"wrong exact hits in {apart} pairs that differ: {name}", wrong, "")
     for what, names in (
         ("wrong hits for", toll.wrong),
         ("refused", toll.refused),

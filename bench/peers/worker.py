@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from askonce.units import Seconds
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -32,7 +34,7 @@ class Library(Protocol):
         ...
 
     def get(self, texts: Iterable[str]) -> tuple[list[float], list[str | None]]:
-        """Look each up; seconds that each took, and the answers."""
+        """Look up one after the other; seconds that each took, and the answers."""
         ...
 
 
@@ -142,12 +144,12 @@ class Own:
         from askonce.trust.desk import Manners, TrustDesk
         from askonce.trust.ledger import Place, Policy
         from askonce.trust.prior import shipped
-        from askonce.units import Cosine, Seconds
+        from askonce.units import Cosine
         from askonce.vectors.local import LocalIndex
         from bench.lookup import Silent
 
         config = SemanticConfig()
-        shared = {"clock": self._clock, "sink": Silent()}
+        shared: dict[str, Any] = {"clock": self._clock, "sink": Silent()}
         inner = await OnnxEmbedder.open(config, data_dir=folder, **shared)
         self._embedder = AtHand(inner)
         path = folder / "vectors.sqlite3"
@@ -186,7 +188,7 @@ class Own:
         from hashlib import sha256
 
         from askonce.ports import IndexedText
-        from askonce.units import Seconds, UnixTime
+        from askonce.units import UnixTime
 
         spans = []
         for question, answer in pairs:
@@ -234,10 +236,10 @@ class AtHand:
         for text in texts:
             self.known[text] = await self._inner.read(text)
 
-    def expected_time(self, text: str) -> float:
-        """None."""
+    def expected_time(self, text: str) -> Seconds:
+        """Not known, so none."""
         del text
-        return 0.0
+        return Seconds(0)
 
     async def embed(self, text: str) -> Vector:
         """Only the vector."""
@@ -274,13 +276,16 @@ def _reply(library: Library, texts: Texts | None, job: dict[str, Any]) -> object
     match job:
         case {"embed": asked, "file": file}:
             if isinstance(library, Own):
-                return library.embed(asked, file)
-            assert texts is not None
-            return texts.know(asked, file)
+                library.embed(asked, file)
+            elif texts is not None:
+                texts.know(asked, file)
+            return len(asked)
         case {"put": asked}:
             return library.put(asked)
         case {"get": asked}:
-            return library.get(asked)
+            before = time.process_time()
+            spans, answers = library.get(asked)
+            return spans, answers, (time.process_time() - before) / len(asked)
     raise ValueError(job)
 
 

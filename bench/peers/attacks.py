@@ -58,8 +58,8 @@ def pairs(engine: int) -> list[Pair]:
     order = _base("order of fields")
     found.append(Pair("order of fields", order, dict(reversed(order.items())), same=True))
     zero = _base("0 and 0.0")
-    zero = {**zero, "temperature": 0}, {**zero, "temperature": 0.0}
-    found.append(Pair("0 and 0.0", *zero, same=True))
+    whole, broken = {**zero, "temperature": 0}, {**zero, "temperature": 0.0}
+    found.append(Pair("0 and 0.0", whole, broken, same=True))
     stream = _base("stream false and absent")
     found.append(Pair("stream false and absent", stream, {**stream, "stream": False}, same=True))
     return found

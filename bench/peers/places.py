@@ -48,10 +48,11 @@ def python(name: str) -> Path:
 def versions(name: str) -> str:
     """What is measured of a peer, in one line."""
     try:
-        argv = [python(name), "-c", _VERSIONS, *NAMES[name]]
-        return subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip()
+        argv = [str(python(name)), "-c", _VERSIONS, *NAMES[name]]
+        told = subprocess.run(argv, check=True, capture_output=True, text=True)
     except Missing as reason:
         return f"{name} {reason}: not measured"
+    return told.stdout.strip()
 
 
 def server_versions() -> str:

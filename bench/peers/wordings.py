@@ -71,7 +71,7 @@ SAME = [
 
 def answers() -> dict[str, str]:
     """What the engine says to each: of two that ask for the same, the same."""
-    told = {}
+    told: dict[str, str] = {}
     for place, (cached, asked) in enumerate(DIFFERENT):
         told |= {cached: f"Answer {place} to the first.", asked: f"Reply {place} to the other."}
     for place, (cached, asked) in enumerate(SAME):

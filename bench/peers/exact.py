@@ -194,6 +194,14 @@ def _rounds(folder: Path, subjects: dict[str, Server], options: Options, report:
 
 
 def _load(folder: Path, server: Server, kind: Kind, seconds: int) -> Run:
+    """One load; where nothing was answered, one more that is three times as long."""
+    try:
+        return _load_for(folder, server, kind, seconds)
+    except SystemExit:
+        return _load_for(folder, server, kind, 3 * seconds)
+
+
+def _load_for(folder: Path, server: Server, kind: Kind, seconds: int) -> Run:
     if kind.every:
         return paced(server, request_body(1000, f"What is {NUMBER}?"), kind.every, seconds=seconds)
     return load(folder, server, request_body(1000), kind.connections, seconds=seconds)

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
     from bench.stats import Report
 
-NAMES = ("keys", "hits", "misses", "lookup", "decide", "isolation", "memory", "memcached")
-KNOWN = (*NAMES, "peers")
-"""Those that run where none is named, and those that must be named."""
+ALONE = ("keys", "hits", "misses", "lookup", "decide", "isolation", "memory")
+NAMES = (*ALONE, "stores", "fleet", "vectors", "memcached", "peers")
+"""The last ones need servers, which `make servers` lays; `peers` needs `make bench-peers`."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the named benchmarks, or all; with --strict returns how many bars were missed."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("names", nargs="*", choices=[*KNOWN, []], metavar="|".join(KNOWN))
+    parser.add_argument("names", nargs="*", choices=[*NAMES, []], metavar="|".join(NAMES))
     parser.add_argument("--rounds", type=int, default=Options.rounds)
     parser.add_argument("--seconds", type=int, default=Options.seconds, help="of one load")
     parser.add_argument("--requests", type=int, default=Options.requests, help="of `memory`")
@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     tell(where)
     if cores().server == cores().client:
         tell("server and client share a core: absolute figures will be low")
-    reports = [_run(name, options) for name in chosen.names or NAMES]
+    reports = [_run(name, options) for name in chosen.names or ALONE]
     print(f"{where}\nmedian of {options.rounds} interleaved rounds\n")
     print(table(reports), flush=True)
     if chosen.json:

@@ -31,11 +31,12 @@ _starts = itertools.count(int(time.time()) % 100_000)
 _LUA = """
 wrk.method, wrk.body = "POST", %(body)s
 %(headers)s
-local number, before, after = %(first)d, %(before)s, %(after)s
+local number, before, after, again = %(first)d, %(before)s, %(after)s, %(again)d
 if before then
   request = function()
     number = number + 1
-    return wrk.format(nil, nil, nil, before .. string.format("%%012d", number) .. after)
+    local shown = again > 0 and number %% again or number
+    return wrk.format(nil, nil, nil, before .. string.format("%%012d", shown) .. after)
   end
 end
 done = function(summary, latency, requests)
@@ -70,11 +71,25 @@ def has_wrk() -> bool:
     return shutil.which("wrk") is not None
 
 
-def load(folder: Path, server: Server, body: bytes, connections: int, *, seconds: float) -> Run:
-    """Keep so many connections busy for so long; `NUMBER` in the body makes each request new."""
+def load(
+    folder: Path,
+    server: Server,
+    body: bytes,
+    connections: int,
+    *,
+    seconds: float,
+    again: int = 0,
+) -> Run:
+    """Keep so many connections busy for so long; `NUMBER` in the body makes each request new.
+
+    again: there are only so many requests, from number 0 on.
+    """
     time.sleep(SETTLING)
     before = server.cpu()
-    run, answers = _load(folder, server.port, body, connections, seconds)
+    first = next(_starts) * 10_000_000 % 10**12
+    request = raw_request(body, server.port).decode()
+    stream = Stream(request, connections, first_number=first, numbers=again)
+    run, answers = _load(folder, server.port, body, stream, seconds)
     if not answers:
         raise SystemExit(f"nothing was answered in {seconds:g} s")
     return replace(run, cpu=(server.cpu() - before) / answers)
@@ -94,16 +109,11 @@ def paced(server: Server, body: bytes, every: float, *, seconds: float) -> Run:
     return Run(len(good) / outcome.seconds, *_middle_and_edge(good), cpu)
 
 
-def _load(
-    folder: Path, port: int, body: bytes, connections: int, seconds: float
-) -> tuple[Run, int]:
+def _load(folder: Path, port: int, body: bytes, stream: Stream, seconds: float) -> tuple[Run, int]:
     core = cores().client
-    first = next(_starts) * 10_000_000 % 10**12
     if has_wrk():
-        job = ["wrk", "-t1", f"-c{connections}", f"-d{seconds:g}s", "--timeout", "30s"]
-        return _wrk(folder, [*job, f"http://127.0.0.1:{port}{PATH}"], body, first)
-    request = raw_request(body.replace(NUMBER.encode(), NUMBER.encode()), port).decode()
-    stream = Stream(request, connections, first_number=first)
+        job = ["wrk", "-t1", f"-c{stream.connections}", f"-d{seconds:g}s", "--timeout", "30s"]
+        return _wrk(folder, [*job, f"http://127.0.0.1:{port}{PATH}"], body, stream)
     outcome = run_job(Job(port, seconds, [stream]), core)[0]
     _no_errors(outcome.errors)
     good = outcome.latencies
@@ -122,7 +132,7 @@ def run_job(job: Job, core: int | None) -> list[Outcome]:
     return msgspec.json.decode(out, type=list[Outcome])
 
 
-def _wrk(folder: Path, argv: list[str], body: bytes, first: int) -> tuple[Run, int]:
+def _wrk(folder: Path, argv: list[str], body: bytes, stream: Stream) -> tuple[Run, int]:
     before, mark, after = body.decode().partition(NUMBER)
     script = folder / "wrk.lua"
     script.write_text(
@@ -132,7 +142,8 @@ def _wrk(folder: Path, argv: list[str], body: bytes, first: int) -> tuple[Run, i
             "headers": "\n".join(
                 f"wrk.headers[{_lua(name)}] = {_lua(value)}" for name, value in HEADERS.items()
             ),
-            "first": first,
+            "first": stream.first_number,
+            "again": stream.numbers,
             "before": _lua(before) if mark else "nil",
             "after": _lua(after),
         }

@@ -65,7 +65,8 @@ def spawn(
 ) -> subprocess.Popen[bytes]:
     """A child bound to a core, and before its neighbours where that is allowed."""
     paths = [str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), **(environ or {})}
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("ASKONCE_")}
+    env = {**ours, "PYTHONPATH": os.pathsep.join(filter(None, paths)), **(environ or {})}
     return subprocess.Popen(argv, env=env, preexec_fn=partial(settle, core), **pipes)  # type: ignore[call-overload,no-any-return]  # noqa: PLW1509 - one thread here
 
 
@@ -86,13 +87,14 @@ class Server:
 
     def cpu(self) -> float:
         """Seconds of processor that it has used so far, its children included; 0 off Linux."""
-        return sum(map(_cpu_of, _family(self.pid)))
+        return sum(map(_cpu_of, family(self.pid)))
 
 
-def _family(pid: int) -> list[int]:
+def family(pid: int) -> list[int]:
+    """A process and all its descendants; itself alone off Linux."""
     with contextlib.suppress(OSError):
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        return [pid, *(each for child in children for each in _family(int(child)))]
+        return [pid, *(each for child in children for each in family(int(child)))]
     return [pid]
 
 

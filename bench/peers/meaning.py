@@ -248,5 +248,7 @@ def _tell_wrong(report: Report, name: str, found: Sequence[str | None]) -> None:
     asked = [pair.asked for pair in (*DIFFERENT, *SAME)]
     wrong = [text for text, got in zip(asked, found, strict=True) if got not in {None, told[text]}]
     right = sum(got == told[text] for text, got in zip(asked, found, strict=True))
-    report.add(f"wrong hits by meaning in {len(asked)} questions: {name}", Sample((len(wrong),)), "")
+    report.add(
+        f"wrong hits by meaning in {len(asked)} questions: {name}", Sample((len(wrong),)), ""
+    )
     report.add(f"  right hits of {len(SAME)} possible", Sample((right,)), "")

@@ -77,13 +77,15 @@ class ExactConfig(Section, frozen=True):
     enabled: bool = True
     """Whether the same request is answered from the cache."""
     store: str = "sqlite"
-    """`sqlite` (in data_dir), `sqlite:///path`, `memory`, or `memcached://host:port,host:port`."""
+    """`sqlite` (in data_dir), `sqlite:///path`, `memory`, or a URL of Redis or Memcached."""
     ttl: Positive = 3600.0
     """Seconds an answer lives, unless its caller asks otherwise."""
     ignored_headers: tuple[str, ...] = ()
     """Request headers that change no answer, beside those known; all others are part of the key."""
     deadline: Positive = 0.005
     """Seconds a lookup may take; past it the step is skipped."""
+    flight_deadline: Positive = 0.050
+    """Seconds to find out whether another replica asks the engine already; past it this one does."""
     memory_bytes: Size = 64 * 1024 * 1024
     """Bound of the in-process LRU, for each worker."""
     disk_bytes: Size = 1024 * 1024 * 1024
@@ -143,6 +145,8 @@ class SemanticConfig(Section, frozen=True):
     """Threads of the embedder, for each worker."""
     queue: Count = 8
     """Texts that may wait for the embedder; past it the tier is skipped."""
+    index: str = "local"
+    """`local` or `faiss` (in data_dir), or the URL of a vector index that replicas share."""
     max_entries: Count = 200_000
     """Bound of the vector index; the oldest leave first."""
 

@@ -174,16 +174,16 @@ def _replay(group: argparse._ArgumentGroup) -> None:
 def _suite(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--suite",
-        type=Path,
         metavar="DIR",
-        help="replay the sets in this folder under budgets, next to other rules",
+        help="replay the sets in this folder under budgets, next to other rules;"
+        " a bare name is NAME/semantic in $ASKONCE_DATA, or in ../shared/data",
     )
     group.add_argument(
         "--orders",
         type=_count,
-        default=5,
+        default=10,
         metavar="N",
-        help="random orders of each set (default 5)",
+        help="random orders of each set (default 10)",
     )
     group.add_argument(
         "--budget",
@@ -193,7 +193,13 @@ def _suite(group: argparse._ArgumentGroup) -> None:
         help="share of the hits that may be wrong, as 0.01; repeatable",
     )
     group.add_argument("--sets", nargs="+", default=(), metavar="NAME", help="only these sets")
-    group.add_argument("--out", type=Path, metavar="FOLDER", help="where plots and page go")
+    group.add_argument(
+        "--out",
+        type=Path,
+        default=Path("suite-report"),
+        metavar="FOLDER",
+        help="where plots and page go (default suite-report)",
+    )
 
 
 def _count(text: str) -> int:

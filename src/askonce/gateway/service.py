@@ -31,7 +31,7 @@ from askonce.gateway.routing import Upstreams
 from askonce.gateway.tenants import author_of, partitioner
 from askonce.invalidation.files import follow_files
 from askonce.orphan import worker_dies_with_server
-from askonce.ports import SupportsEpoch
+from askonce.ports import SupportsEpoch, SupportsWatch
 from askonce.settings.files import server_secret
 from askonce.settings.load import take_over
 from askonce.telemetry.fanout import Fanout
@@ -182,7 +182,9 @@ class Service:
             self._chat = recording.around(self._chat)
             self._passthrough = recording.around(self._passthrough)
         upkeep = [tell_sizes(parts.store, parts.index, sink), self._figures.keep_publishing()]
-        if isinstance(parts.store, SupportsEpoch):
+        if isinstance(parts.store, SupportsWatch):
+            parts.store.watch(built.exact.changed)
+        elif isinstance(parts.store, SupportsEpoch):
             upkeep.append(follow_epoch(parts.store, built.exact))
         self._tasks = [asyncio.create_task(work) for work in upkeep]
 

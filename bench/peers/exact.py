@@ -70,6 +70,7 @@ def measure(folder: Path, options: Options, report: Report) -> None:
 def _start_own(
     stack: ExitStack, folder: Path, origin: int, subjects: dict[str, Server], report: Report
 ) -> None:
+    """With its default store, and with the first that can be had of those in other processes."""
     core = servers.cores()
     plain = servers.gateway(folder / "own", origin, core.server)
     subjects[OWN] = stack.enter_context(plain)
@@ -83,6 +84,7 @@ def _start_own(
         place = folder / f"own-{name.lower()}"
         shared = servers.gateway(place, origin, core.server, more=more)
         subjects[f"AskOnce, {name}"] = stack.enter_context(shared)
+        return
 
 
 @contextlib.contextmanager

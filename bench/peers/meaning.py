@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     Opened = Callable[[Path], AbstractContextManager["Library"]]
 
-ENTRIES = 500
-LOOKUPS = 100
+ENTRIES = 400
+LOOKUPS = 80
 """In a round, half of them with the vectors at hand."""
 OWN = "AskOnce"
 LONGEST = 0.2

@@ -141,9 +141,10 @@ class Own:
         from askonce.embedders.onnx import OnnxEmbedder
         from askonce.stores.sqlite import SqliteStore
         from askonce.tiers.semantic import SemanticTier
-        from askonce.trust.desk import Manners, TrustDesk
+        from askonce.trust.desk import TrustDesk
         from askonce.trust.ledger import Place, Policy
         from askonce.trust.prior import shipped
+        from askonce.trust.sight import Manners
         from askonce.units import Cosine
         from askonce.vectors.local import LocalIndex
         from bench.lookup import Silent

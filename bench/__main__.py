@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 ALONE = ("keys", "hits", "misses", "lookup", "decide", "isolation", "memory")
 NAMES = (*ALONE, "stores", "fleet", "vectors", "memcached", "peers")
-"""The last ones need servers, which `make servers` lays; `peers` needs `make bench-peers`."""
+"""The last ones need servers (`make servers`), and `peers` what scripts/peers.py lays."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

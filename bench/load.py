@@ -27,6 +27,7 @@ NUMBER = MARK * 6
 """Stands in a body for twelve digits that no other request has."""
 SETTLING = 0.25
 """Seconds before a load, in which what others left behind is written."""
+NO_ANSWER = "nothing was answered under load"
 _starts = itertools.count(int(time.time()) % 100_000)
 _LUA = """
 wrk.method, wrk.body = "POST", %(body)s
@@ -90,8 +91,6 @@ def load(
     request = raw_request(body, server.port).decode()
     stream = Stream(request, connections, first_number=first, numbers=again)
     run, answers = _load(folder, server.port, body, stream, seconds)
-    if not answers:
-        raise SystemExit(f"nothing was answered in {seconds:g} s")
     return replace(run, cpu=(server.cpu() - before) / answers)
 
 
@@ -105,8 +104,9 @@ def paced(server: Server, body: bytes, every: float, *, seconds: float) -> Run:
     outcome = run_job(Job(server.port, seconds, [stream]), cores().client)[0]
     _no_errors(outcome.errors)
     good = outcome.latencies
+    p50, p99 = _middle_and_edge(good)
     cpu = (server.cpu() - before) / len(good)
-    return Run(len(good) / outcome.seconds, *_middle_and_edge(good), cpu)
+    return Run(len(good) / outcome.seconds, p50, p99, cpu)
 
 
 def _load(folder: Path, port: int, body: bytes, stream: Stream, seconds: float) -> tuple[Run, int]:
@@ -121,6 +121,8 @@ def _load(folder: Path, port: int, body: bytes, stream: Stream, seconds: float) 
 
 
 def _middle_and_edge(latencies: list[float]) -> tuple[float, float]:
+    if not latencies:
+        raise SystemExit(NO_ANSWER)
     return percentile(latencies, 0.5), percentile(latencies, 0.99)
 
 
@@ -155,6 +157,8 @@ def _wrk(folder: Path, argv: list[str], body: bytes, stream: Stream) -> tuple[Ru
         if line.startswith("BENCH "):
             answers, micros, p50, p99, errors = map(int, line.split()[1:])
             _no_errors(errors)
+            if not answers:
+                raise SystemExit(NO_ANSWER)
             return Run(answers / micros * 1e6, p50 / 1e6, p99 / 1e6), answers
     raise SystemExit(f"wrk said: {out.decode()}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import select
 import subprocess
 import sys
 import time
@@ -32,6 +33,7 @@ ENTRIES = 400
 LOOKUPS = 80
 """In a round, half of them with the vectors at hand."""
 OWN = "AskOnce"
+PATIENCE = 180.0
 LONGEST = 0.2
 """Seconds that AskOnce's step may take when wrong hits are counted: none is to be late."""
 
@@ -74,6 +76,8 @@ class Library:
 
     def _reply(self) -> Any:  # noqa: ANN401 - as `do`
         assert self._child.stdout is not None
+        if not select.select([self._child.stdout], [], [], PATIENCE)[0]:
+            raise places.Missing(f"did not answer in {PATIENCE:g} s")
         line = self._child.stdout.readline()
         if not line:
             raise places.Missing(f"ended: {places.last(self._log.read_text(errors='replace'))}")

@@ -49,7 +49,7 @@ def versions(name: str) -> str:
     """What is measured of a peer, in one line."""
     try:
         argv = [str(python(name)), "-c", _VERSIONS, *NAMES[name]]
-        told = subprocess.run(argv, check=True, capture_output=True, text=True)
+        told = subprocess.run(argv, check=True, capture_output=True, text=True, timeout=60)
     except Missing as reason:
         return f"{name} {reason}: not measured"
     return told.stdout.strip()

@@ -3,7 +3,7 @@ PYTHON = $(shell scripts/find-python)
 BIN = .venv/bin
 CORE = src/askonce/canonical/*,src/askonce/policy/*,src/askonce/trust/*,src/askonce/tiers/*,src/askonce/flow.py,src/askonce/errors.py,src/askonce/events.py,src/askonce/units.py,src/askonce/config.py,src/askonce/ports/*
 
-.PHONY: serve example story test test-stores test-kv servers check format lint lint-deploy types contracts coverage docs bench bench-stores bench-kv pins serve-env dev-env clean
+.PHONY: serve example story test test-stores test-kv servers check format lint lint-deploy types contracts coverage docs bench bench-stores bench-kv bench-peers pins serve-env dev-env clean
 
 serve: serve-env ## start AskOnce; ARGS="--port 8401" passes flags
 	$(BIN)/askonce serve $(ARGS)
@@ -61,6 +61,10 @@ bench: dev-env ## measure; ARGS="exact" passes names
 bench-kv: dev-env servers ## measure the shared KV tier beside a bare socket and LMCache's pattern
 	$(BIN)/python -m bench kv $(ARGS)
 
+bench-peers: dev-env servers ## measure next to LiteLLM, redisvl and GPTCache, laid into .venv-peers
+	@$(BIN)/python scripts/peers.py
+	$(BIN)/python -m bench peers $(ARGS)
+
 pins: dev-env ## resolve the newest versions that pyproject.toml allows
 	scripts/pin
 
@@ -71,4 +75,4 @@ dev-env:
 	@$(PYTHON) scripts/install.py dev
 
 clean: ## remove what the commands above made
-	rm -rf .venv .venv.lock .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .coverage site
+	rm -rf .venv .venv.lock .venv-peers .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .coverage site

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 ALONE = ("keys", "hits", "misses", "lookup", "decide", "isolation", "memory")
 NAMES = (*ALONE, "stores", "fleet", "vectors", "memcached")
 """The last ones need servers, which `make servers` lays."""
-ON_REQUEST = ("kv",)
-"""Needs a store of its own; not among all."""
+ON_REQUEST = ("kv", "peers")
+"""Not among all: `kv` needs a store of its own, `peers` what scripts/peers.py lays."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from bench.stats import Report
 
-NAMES = ("keys", "hits", "misses", "lookup", "isolation", "memory")
+NAMES = ("keys", "hits", "misses", "lookup", "isolation", "memory", "kvsim")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

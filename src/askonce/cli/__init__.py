@@ -22,18 +22,33 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code."""
     arguments = make_parser().parse_args(argv)
     try:
-        if arguments.command == "doctor":
-            from askonce.cli.doctor import doctor
-
-            return doctor(
-                arguments.config, os.environ, settings_of(arguments), as_json=arguments.json
-            )
-        return _configured(arguments)
+        return _run(arguments)
     except AskOnceError as reason:
         print(f"askonce: {reason}", file=sys.stderr)
         return UNUSABLE
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    """Run a command; these need no valid configuration."""
+    match arguments.command:
+        case "doctor":
+            from askonce.cli.doctor import doctor
+
+            return doctor(
+                arguments.config, os.environ, settings_of(arguments), as_json=arguments.json
+            )
+        case "kv":
+            from askonce.cli.kv_plan import plan
+
+            return plan(arguments)
+        case "lab":
+            from askonce.cli.lab import lab
+
+            return lab(arguments)
+        case _:
+            return _configured(arguments)
 
 
 def _configured(arguments: argparse.Namespace) -> int:

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from askonce import __version__
+from askonce.cli.kv_plan import add_plan
+from askonce.cli.lab import add_lab
 from askonce.settings import Setting
 
 if TYPE_CHECKING:
@@ -45,7 +47,14 @@ def make_parser() -> argparse.ArgumentParser:
     _evaluate(commands.add_parser("evaluate", parents=[shared], help=measure))
     advise = "advise settings from a log of requests, with the evidence"
     _tune(commands.add_parser("tune", parents=[shared], help=advise))
+    _kv(commands.add_parser("kv", help="the shared KV tier: size it, look at it"))
+    add_lab(commands.add_parser("lab", help="simulate the tiers on traces"))
     return parser
+
+
+def _kv(parser: argparse.ArgumentParser) -> None:
+    commands = parser.add_subparsers(dest="kv_command", required=True, metavar="WHAT")
+    add_plan(commands)
 
 
 def _shared() -> argparse.ArgumentParser:

@@ -44,15 +44,16 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     block_bytes: Bytes
     shortest: Seconds = Seconds(60.0)
     """No block is kept for less."""
-    longest: Seconds = Seconds(3600.0)
-    """Also what a block that was stored in a quiet hour can be in the way in a busy one."""
+    longest: Seconds = Seconds(1800.0)
+    """For a block that is certain to be seen again; others get their chance's share of it. What
+    counts is mostly the order, since a full store evicts the block with the least time left."""
     first: Seconds = Seconds(300.0)
     """Kept for so long before anything was measured."""
     plan_every: Seconds = Seconds(10.0)
     half_life: Seconds = Seconds(600.0)
     """After which a measured rate counts half."""
-    overcommit: float = 1.5
-    """Budget to plan with: a block that is seen again is counted in both of its classes."""
+    least: float = 0.05
+    """A class with a smaller chance to be seen again is not stored, however much room there is."""
     journal: int = 1 << 20
     """Most bytes of sights kept for other replicas; older ones are dropped."""
 
@@ -115,7 +116,7 @@ class Admission:
         return told
 
     def merge(self, told: bytes, now: Seconds) -> bool:
-        """Note what another replica saw; False, and nothing noted, where the bytes make no sense."""
+        """Note what another replica saw; False, and nothing noted, where bytes make no sense."""
         requests: list[tuple[int, ...]] = []
         place = 0
         while place < len(told):
@@ -159,23 +160,27 @@ class Admission:
     def _plan(self, passed: Seconds | float) -> None:
         """Fill the budget with the likeliest classes."""
         profile, limits = self._profile, self._limits
+        profile.age(passed)
+        chances = [profile.chance(kind) for kind in range(CLASSES)]
         hold = profile.reuse_time()
         if hold is None:
+            self._shares = tuple(float(chance >= limits.least) for chance in chances)
             return
-        room = limits.overcommit * limits.budget / limits.block_bytes / max(hold, limits.shortest)
-        rates = profile.rates()
-        chances = [profile.chance(kind) for kind in range(CLASSES)]
-        spare = max(1.0, room / max(sum(rates), 1e-9))
-        shares = [1.0] * CLASSES
+        held = [self._held_for(kind, hold) for kind in range(CLASSES)]
+        fill = [rate * time for rate, time in zip(profile.rates(), held, strict=True)]
+        room = limits.budget / limits.block_bytes
+        shares = [0.0] * CLASSES
         for kind in sorted(range(CLASSES), key=lambda kind: -chances[kind]):
-            shares[kind] = min(1.0, max(0.0, room / rates[kind])) if rates[kind] else float(room > 0)
-            room -= rates[kind]
+            if chances[kind] >= limits.least and room > 0:
+                shares[kind] = min(1.0, room / fill[kind]) if fill[kind] else 1.0
+                room -= fill[kind]
         self._shares = tuple(shares)
-        self._lives = tuple(
-            min(limits.longest, max(limits.shortest, 6 * hold * spare * chance))
-            for chance in chances
-        )
-        profile.age(passed)
+        self._lives = tuple(max(limits.shortest, limits.longest * chance) for chance in chances)
+
+    def _held_for(self, kind: int, hold: Seconds) -> float:
+        """Mean time in the store of a block of the class: until it is seen again, or given up."""
+        chance = self._profile.chance(kind)
+        return (1 - chance) * hold + chance * min(hold, self._profile.gap(kind))
 
 
 class Claims:
@@ -185,7 +190,7 @@ class Claims:
     store that is set only if it is absent and that expires after `hold`.
     """
 
-    def __init__(self, hold: Seconds = Seconds(10.0)) -> None:
+    def __init__(self, hold: Seconds) -> None:
         """hold: after which a claim that was never released is void."""
         self._hold = hold
         self._held: dict[bytes, float] = {}

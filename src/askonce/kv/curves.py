@@ -82,9 +82,7 @@ def estimated(gpu: str, parallel: int, *, parameters: float, attention: float) -
 
 
 def _through(name: str, seconds: tuple[float, ...]) -> Curve:
-    fit = NonNegativeFit(
-        (0.01, seconds[-1] / LENGTHS[-1] * 1000, 0.0), [(1.0, 1.0, 1.0)], keep=1.0
-    )
+    fit = NonNegativeFit((0.01, seconds[-1] / LENGTHS[-1] * 1000, 0.0), [(1.0, 1.0, 1.0)], keep=1.0)
     for _ in range(40):
         for tokens, value in zip(LENGTHS, seconds, strict=True):
             fit.observe((1.0, tokens / 1000, (tokens / 1000) ** 2), value)

@@ -13,7 +13,7 @@ others waiting, by how busy that resource is.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -68,6 +68,10 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Predicted time to first token with the best choice that loads."""
     size: Bytes
     """Bytes to load."""
+    wait: Seconds = Seconds(0.0)
+    """For the engine, in any case."""
+    rest: Seconds = Seconds(0.0)
+    """Predicted prefill behind what is loaded."""
     probe: bool = False
     """Fetch one block beside the request, so that the store is measured again."""
 
@@ -101,23 +105,17 @@ class Gate:
     def decide(self, offer: Offer, load: Load) -> Decision:
         """What to load for this request now."""
         most = min(offer.found, max(0, offer.tokens - offer.local - 1) // offer.block_tokens)
-        compute, compute_cost = self._cost(offer, load, 0)
+        compute = self._outcome(offer, load, 0)
         if not most:
-            return Decision(
-                blocks=0, why="nothing-stored", compute=compute, load=compute, size=Bytes(0)
-            )
+            return _decision("nothing-stored", compute, compute, load)
         free = self._free(offer, load, most)
-        choices = [(self._cost(offer, load, blocks), blocks) for blocks in {free, most} if blocks]
-        (loaded, cost), blocks = min(choices, key=lambda choice: (choice[0][1], choice[1]))
-        if compute_cost - cost <= self._margin * compute_cost:
-            return self._refusal(compute, loaded)
-        return Decision(
-            blocks=blocks,
-            why="pays" if blocks == most else "part-pays",
-            compute=compute,
-            load=loaded,
-            size=Bytes(blocks * offer.block_bytes),
-        )
+        choices = [self._outcome(offer, load, blocks) for blocks in (most, free) if blocks]
+        best = min(choices, key=lambda choice: choice.cost)
+        if compute.cost - best.cost <= self._margin * compute.work:
+            self._refused += 1
+            probe = self._refused % self._probe == 0
+            return _decision("recompute", compute, best, load, probe=probe)
+        return _decision("pays" if best.blocks == most else "part-pays", compute, best, load)
 
     def pays_from(self, block_tokens: Tokens, block_bytes: Bytes) -> Tokens | None:
         """The shortest prefix, in powers of two of a block, that an idle engine should load."""
@@ -131,22 +129,12 @@ class Gate:
                 block_tokens=block_tokens,
                 block_bytes=block_bytes,
             )
-            compute, load = self._cost(offer, Load(), 0)[0], self._cost(offer, Load(), blocks)[0]
-            if load < compute * (1 - self._margin):
+            compute = self._outcome(offer, Load(), 0)
+            loaded = self._outcome(offer, Load(), blocks)
+            if loaded.time < compute.time * (1 - self._margin):
                 return Tokens(tokens)
             blocks *= 2
         return None
-
-    def _refusal(self, compute: Seconds, loaded: Seconds) -> Decision:
-        self._refused += 1
-        return Decision(
-            blocks=0,
-            why="recompute",
-            compute=compute,
-            load=loaded,
-            size=Bytes(0),
-            probe=self._refused % self._probe == 0,
-        )
 
     def _free(self, offer: Offer, load: Load, most: int) -> int:
         """Blocks that arrive while the engine is busy with others."""
@@ -156,17 +144,47 @@ class Gate:
             return 0
         return most if spare >= most * each else int(spare / each)
 
-    def _cost(self, offer: Offer, load: Load, blocks: int) -> tuple[Seconds, float]:
-        """Time to first token, and the same with what it costs others."""
+    def _outcome(self, offer: Offer, load: Load, blocks: int) -> _Outcome:
         context = Tokens(offer.local + blocks * offer.block_tokens)
         work = self.prefill.predict(Tokens(offer.tokens - context), context, load.busy)
         charged = work * _charge(load.engine_use)
         if not blocks:
-            return Seconds(load.wait + work), load.wait + work + charged
+            return _Outcome(0, Bytes(0), work, load.wait + work, load.wait + work + charged)
         size = Bytes(blocks * offer.block_bytes)
         came = self.store.predict(size, load.ahead)
+        if came > load.wait:
+            charged += self.store.per_byte * size * _charge(load.link_use)
         time = max(load.wait, came) + work
-        return Seconds(time), time + charged + self.store.per_byte * size * _charge(load.link_use)
+        return _Outcome(blocks, size, work, time, time + charged)
+
+
+class _Outcome(NamedTuple):
+    """What loading so many blocks comes to."""
+
+    blocks: int
+    size: Bytes
+    work: float
+    """Prefill."""
+    time: float
+    """To first token."""
+    cost: float
+    """The same with what others lose."""
+
+
+def _decision(
+    why: Why, compute: _Outcome, best: _Outcome, load: Load, *, probe: bool = False
+) -> Decision:
+    loads = why in {"pays", "part-pays"}
+    return Decision(
+        blocks=best.blocks if loads else 0,
+        why=why,
+        compute=Seconds(compute.time),
+        load=Seconds(best.time),
+        size=best.size if loads else Bytes(0),
+        wait=load.wait,
+        rest=Seconds(best.work),
+        probe=probe,
+    )
 
 
 def _charge(use: float) -> float:

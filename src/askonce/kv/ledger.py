@@ -46,12 +46,9 @@ class Ledger(msgspec.Struct, kw_only=True):
         """Count a request that the gate kept from loading."""
         self.refused += 1
 
-    def loaded(self, decision: Decision, took: Seconds, first_token: Seconds) -> Seconds:
-        """Count a load that was used; returns what it won, negative if it lost.
-
-        took: of the load. first_token: time to first token as it came to be.
-        """
-        won = decision.compute - first_token
+    def loaded(self, decision: Decision, took: Seconds) -> Seconds:
+        """Count a load that was used and took so long; returns what it won, negative if it lost."""
+        won = decision.compute - max(decision.wait, took) - decision.rest
         self.loads += 1
         self.bytes_read += decision.size
         self.load_seconds += took

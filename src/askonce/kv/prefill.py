@@ -1,7 +1,7 @@
 """What prefill costs on one engine, and what a load from the store costs, learned as they happen.
 
-    prefill = (a + b new + c ((context + new)^2 - context^2)) (1 + d busy)
-    load    = round trip + (bytes + bytes ahead of them) / bandwidth
+prefill = (a + b new + c ((context + new)^2 - context^2)) (1 + d busy)
+load    = round trip + (bytes + bytes ahead of them) / bandwidth
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class PrefillModel:
         """Relative error of late."""
         return self._fit.spread
 
-    def predict(self, new: Tokens, context: Tokens = Tokens(0), busy: float = 0.0) -> Seconds:
+    def predict(self, new: Tokens, context: Tokens, busy: float = 0.0) -> Seconds:
         """Time to compute `new` tokens behind `context` known ones; busy: share of the engine's
         slots that other requests hold, 0 to 1."""
         told = self._fit.predict(_prefill_features(new, context))
@@ -60,9 +60,7 @@ class PrefillModel:
 class StoreModel:
     """Load time from one store as one engine sees it."""
 
-    def __init__(
-        self, round_trip: Seconds, bytes_per_second: float, *, keep: float = 0.98
-    ) -> None:
+    def __init__(self, round_trip: Seconds, bytes_per_second: float, *, keep: float = 0.98) -> None:
         """What to believe before the first loads: from `askonce kv bench`, or the link's rate."""
         prior = [round_trip, _BYTES / bytes_per_second]
         anchors = [(1.0, size / _BYTES) for size in (0.0, 1e6, 1e8, 1e9)]
@@ -78,7 +76,7 @@ class StoreModel:
         """Seconds a byte."""
         return self._fit.coefficients[1] / _BYTES
 
-    def predict(self, size: Bytes, ahead: Bytes = Bytes(0)) -> Seconds:
+    def predict(self, size: Bytes, ahead: Bytes) -> Seconds:
         """Time until `size` bytes are here, behind the `ahead` bytes of other loads."""
         return Seconds(self._fit.predict((1.0, (size + ahead) / _BYTES)))
 

@@ -26,6 +26,8 @@ Why = Literal["nothing-stored", "pays", "part-pays", "recompute"]
 """The engine has nothing to load; all or the first of it pays; computing is cheaper."""
 
 _MOST_CHARGED: Final = 3.0
+_LONGEST: Final = 1 << 17
+"""Tokens of a prefix."""
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -120,7 +122,7 @@ class Gate:
     def pays_from(self, block_tokens: Tokens, block_bytes: Bytes) -> Tokens | None:
         """The shortest prefix, in powers of two of a block, that an idle engine should load."""
         blocks = 1
-        while blocks * block_tokens <= 1 << 20:
+        while blocks * block_tokens <= _LONGEST:
             tokens = blocks * block_tokens
             offer = Offer(
                 tokens=Tokens(tokens + block_tokens),

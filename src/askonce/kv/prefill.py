@@ -34,7 +34,7 @@ class PrefillModel:
     @property
     def slope(self) -> float:
         """d: how much slower a busy engine is; 0 if it is not, or never was busy."""
-        return max(0.0, self._busy_rest / (self._busy_squares + 1.0))
+        return max(0.0, self._busy_rest / (self._busy_squares + 0.2))
 
     @property
     def spread(self) -> float:

@@ -99,7 +99,7 @@ def test_a_trace_is_simulated(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 @pytest.mark.slow
 def test_made_traces_stand_in(capsys: pytest.CaptureFixture[str]) -> None:
     """Without a trace, a chat service and agents are made up."""
-    flags = ["--gpu", "H100", "--link", "100", "--routing", "prefix-hash"]
+    flags = ["--gpu", "H100", "--link", "100", "--routing", "prefix-hash", "--limit", "20"]
     assert main(["lab", "kv", *flags]) == 0
     assert "synthetic agents" in capsys.readouterr().out
 

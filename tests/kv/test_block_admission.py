@@ -21,7 +21,7 @@ def limits(blocks: int) -> Limits:
 
 def hashes(*numbers: int) -> list[int]:
     """Uniform 64-bit hashes of numbered blocks."""
-    return [random.Random(number).getrandbits(64) for number in numbers]  # noqa: S311
+    return [random.Random(number).getrandbits(64) for number in numbers]
 
 
 def one_offs(admission: Admission, count: int, *, start: int = 0) -> None:

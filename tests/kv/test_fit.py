@@ -11,7 +11,7 @@ from askonce.kv.fit import NonNegativeFit
 
 def taught(fit: NonNegativeFit, slope: float, count: int = 200) -> NonNegativeFit:
     """A fit that saw value = 1 + slope x, with 5 % noise."""
-    draw = random.Random(0)  # noqa: S311
+    draw = random.Random(0)
     for _ in range(count):
         x = draw.uniform(0.1, 10)
         fit.observe((1.0, x), (1 + slope * x) * draw.gauss(1, 0.05))

@@ -42,9 +42,9 @@ def test_a_fast_store_is_loaded_from() -> None:
 def test_a_slow_store_is_not() -> None:
     """At 1 GB/s the H100 computes, and says by how much that is faster."""
     decision = gate(1e9).decide(offer(), Load())
-    assert (decision.blocks, decision.why, decision.size) == (0, "recompute", 0)
+    assert (decision.blocks, decision.why, decision.size) == (0, "recompute", Bytes(0))
     assert decision.load > decision.compute
-    assert decision.saved == 0
+    assert decision.saved == Seconds(0.0)
     assert decision.explain().startswith("compute: ")
 
 

@@ -20,7 +20,7 @@ def test_an_engine_is_learned_from_its_own_times() -> None:
     """From an estimate alone, a published curve is met within a tenth after 200 prefills."""
     truth = published("A100", "llama-8b", 1)
     assert truth is not None
-    model, draw = believed(), random.Random(0)  # noqa: S311
+    model, draw = believed(), random.Random(0)
     for _ in range(200):
         tokens = draw.randrange(200, 20_000)
         seconds = Seconds(truth.seconds(tokens) * draw.gauss(1, 0.05))
@@ -54,7 +54,7 @@ def test_a_busy_engine_is_slower() -> None:
 
 def test_a_store_is_learned_from_its_loads() -> None:
     """Round trip and bandwidth are found, with loads that queue behind others."""
-    model, draw = StoreModel(Seconds(0.001), 1e9), random.Random(0)  # noqa: S311
+    model, draw = StoreModel(Seconds(0.001), 1e9), random.Random(0)
     for _ in range(300):
         size, ahead = int(10 ** draw.uniform(4, 9)), draw.randrange(10**6)
         seconds = Seconds(0.005 + (size + ahead) / 2.5e9)

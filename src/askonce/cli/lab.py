@@ -92,7 +92,8 @@ def _traces(arguments: argparse.Namespace) -> list[Trace]:
     if arguments.limit < 0:
         raise ConfigError("--limit must not be negative")
     if not arguments.traces:
-        return [synthetic.chat(), synthetic.agents()]
+        limit = arguments.limit
+        return [synthetic.chat(limit or 3000), synthetic.agents(limit or 40)]
     return [read(path, arguments.limit) for path in arguments.traces]
 
 

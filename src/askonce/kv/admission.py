@@ -85,11 +85,6 @@ class Admission:
         """Share admitted of each class."""
         return self._shares
 
-    @property
-    def profile(self) -> ReuseProfile:
-        """What was measured of each class."""
-        return self._profile
-
     def see(self, hashes: Sequence[int], now: Seconds) -> Sighting:
         """Note a request's blocks, in order, as low 64 bits of their hashes; once a request."""
         self._write_down(hashes)

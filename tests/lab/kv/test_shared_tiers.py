@@ -64,9 +64,9 @@ def test_the_clairvoyant_prefers_what_is_read_sooner() -> None:
 @pytest.mark.parametrize("policy", ["lru", "clairvoyant", "askonce"])
 def test_writes_that_the_link_cannot_take_are_dropped(policy: Policy) -> None:
     """The heads of prefixes go first, the rest is counted."""
-    content = run([(1, 2, 3, 4), (1, 2, 3, 4)], policy, 10, rate=1.0)
-    assert content.written[0] == 2
-    assert content.found[1] == 2
+    content = run([(1, 2, 3, 4, 5, 6)] * 2, policy, 10, rate=1.0)
+    assert content.written[0] == 4
+    assert content.found[1] == 4
     assert content.dropped > 0
 
 
@@ -75,7 +75,7 @@ def test_admission_finds_twice_as_much_for_a_third_of_the_writes() -> None:
     """On a chat trace with a tight store; and the clairvoyant is never beaten."""
     trace = chat(4000)
     routed = route(trace, 4, 500_000, "round-robin")
-    shared = Shared(budget=2000 * BYTES * 512, block_bytes=BYTES * 512, replicas=4)
+    shared = Shared(budget=600 * BYTES * 512, block_bytes=BYTES * 512, replicas=4)
     found, written = {}, {}
     for policy in POLICIES:
         content = replay(trace, routed, policy, shared, quiet)

@@ -92,12 +92,11 @@ def test_an_empty_trace_is_refused() -> None:
         study.run([Trace(name="void", block_tokens=1)], SMALL, lambda line: None)
 
 
-def test_progress_tells_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_tells_what_is_left() -> None:
     """Once a second at most, with the time that the rest will take."""
     now = [0.0]
-    monkeypatch.setattr(study.time, "monotonic", lambda: now[0])
     said: list[str] = []
-    progress = study.Progress(4, said.append)
+    progress = study.Progress(4, said.append, lambda: now[0])
     for step in range(3):
         progress.begin(f"step {step}")
         now[0] += 2.0

@@ -17,15 +17,11 @@ def quiet() -> None:
     """No progress."""
 
 
-def timed(
-    requests: list[Request], found: list[int], rule: Rule, gigabits: float = 10.0
-) -> Times:
+def timed(requests: list[Request], found: list[int], rule: Rule, gigabits: float = 10.0) -> Times:
     """On one replica that has nothing itself; a block is 1000 tokens and 100 MB."""
     trace = Trace(name="made", block_tokens=1000, requests=tuple(requests))
     routed = Routed((0,) * len(requests), (0,) * len(requests))
-    content = Content(
-        policy="askonce", found=tuple(found), written=(0,) * len(requests), dropped=0
-    )
+    content = Content(policy="askonce", found=tuple(found), written=(0,) * len(requests), dropped=0)
     setting = Setting(
         truth=FLAT, believed=FLAT, gigabits=gigabits, replicas=1, block_bytes=100_000_000
     )

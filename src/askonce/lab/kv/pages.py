@@ -158,7 +158,8 @@ def _bytes(held: Sequence[Held]) -> bytes:
         axis.invert_yaxis()
         axis.set_xscale("symlog", linthresh=10)
         axis.set_xlabel(f"GB {field}", fontsize=8)
-    axes.flat[1].legend(fontsize=8, frameon=False, loc="lower right")
+    handles, names = axes.flat[0].get_legend_handles_labels()
+    figure.legend(handles, names, fontsize=8, frameon=False, loc="outside upper center", ncols=4)
     return _png(figure)
 
 
@@ -187,10 +188,21 @@ def _first_token(found: Sequence[Regret]) -> bytes:
             axis.set_yscale("log")
             axis.set_xticks(links, [f"{link:g}" for link in links], minor=False)
             axis.minorticks_off()
+            axis.set_yticks(_ticks(mine))
             axis.yaxis.set_major_formatter("{x:g}")
             axis.grid(axis="y", color="#e6e8ec", linewidth=0.6)
             axis.set_title(f"{trace}, {gpu}", fontsize=9, loc="left")
             axis.set_xlabel("link, Gb/s", fontsize=8)
             axis.set_ylabel("mean TTFT, s", fontsize=8)
-    axes[0][0].legend(fontsize=8, frameon=False)
+    handles, names = axes[0][0].get_legend_handles_labels()
+    figure.legend(handles, names, fontsize=8, frameon=False, loc="outside upper center", ncols=3)
     return _png(figure)
+
+
+def _ticks(found: Sequence[Regret]) -> list[float]:
+    """Round values, in steps of 1, 2 and 5, around all means."""
+    means = [each.mean for one in found for each in (one.none, one.always, one.gate)]
+    low, high = 0.8 * min(means), 1.25 * max(means)
+    steps = [step * 10.0**power for power in range(-5, 6) for step in (1, 2, 5)]
+    inside = [step for step in steps if low <= step <= high]
+    return inside or [float(f"{min(means):.2g}")]

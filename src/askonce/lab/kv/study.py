@@ -123,12 +123,18 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 class Progress:
     """Tells how far a study is and how long it will take; at most once a second."""
 
-    def __init__(self, steps: int, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        steps: int,
+        tell: Callable[[str], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """steps: how many will be begun."""
+        self._clock = clock
         self._steps = steps
         self._tell = tell
         self._begun = 0
-        self._start = time.monotonic()
+        self._start = clock()
         self._last = self._start
         self._what = ""
 
@@ -140,7 +146,7 @@ class Progress:
 
     def tick(self) -> None:
         """Something was done."""
-        now = time.monotonic()
+        now = self._clock()
         if now - self._last < 1.0:
             return
         self._last = now

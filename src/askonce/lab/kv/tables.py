@@ -102,7 +102,7 @@ def verdict(report: Report) -> str:
             f"{one.budget / 1e9:,.0f} GB: +{gains[1]:.2f} points, {times} LRU's +{gains[0]:.2f} "
             f"(bound +{gains[2]:.2f}), for {share:.2f} of its writes"
         )
-    lines.append("----: twice LRU's gain is beyond the bound, so there is nothing to keep.")
+    lines.append("----: no promise: not a chat trace, or twice LRU's gain is beyond the bound")
     return "\n".join(lines)
 
 

@@ -26,7 +26,8 @@ Policy = Literal["none", "lru", "second-sight", "askonce", "clairvoyant"]
 POLICIES: Final[tuple[Policy, ...]] = get_args(Policy)
 
 _BACKLOG: Final = 2.0
-"""Seconds of writes that a replica holds back before it drops more."""
+"""Seconds of writes that a replica holds back before it drops more, and at least _BLOCKS."""
+_BLOCKS: Final = 4
 
 
 class Shared(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,12 +68,13 @@ def replay(
     """Run one policy over the trace; `tick` is called now and then."""
     tier = _tier(trace, routed, policy, shared)
     found, written, dropped = [], [], 0
-    room = [shared.write_rate * _BACKLOG] * shared.replicas
+    most = max(shared.write_rate * _BACKLOG, _BLOCKS * shared.block_bytes)
+    room = [most] * shared.replicas
     clock = 0.0
     for number, request in enumerate(trace.requests):
         passed = (request.at - clock) * shared.write_rate if request.at > clock else 0.0
         clock = request.at
-        room = [min(shared.write_rate * _BACKLOG, each + passed) for each in room]
+        room = [min(most, each + passed) for each in room]
         replica = routed.replica[number]
         blocks = int(min(1 << 40, room[replica] // shared.block_bytes))
         here, new, lost = tier.serve(number, request.at, replica, blocks)

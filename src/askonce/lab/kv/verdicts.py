@@ -51,9 +51,15 @@ class Worth(msgspec.Struct, frozen=True, kw_only=True):
     bound: Held
 
     @property
+    def promised(self) -> bool:
+        """Whether the promise is about this trace: a chat service's, whose blocks mostly come
+        once. Where nearly all come again, storing everything is as good."""
+        return "conversation" in self.trace or "chat" in self.trace
+
+    @property
     def reachable(self) -> bool:
-        """Whether anyone could win so much: not if storing everything is near the bound."""
-        return self.bound.store > 0 and GAIN * self.lru.store <= self.bound.store
+        """Whether it is promised, and not more than the bound."""
+        return self.promised and self.bound.store > 0 and GAIN * self.lru.store <= self.bound.store
 
     @property
     def kept(self) -> bool:

@@ -56,7 +56,9 @@ def test_a_measured_curve_is_taken() -> None:
     assert all(row.pays_from for row in plan.rows if row.gigabits >= 10)
 
 
-def test_an_unknown_gpu_is_refused() -> None:
+def test_an_unknown_gpu_or_curve_is_refused() -> None:
     """The error lists the known ones."""
     with pytest.raises(ConfigError, match="H100"):
         planned(msgspec.structs.replace(H100, gpu="ENIAC"))
+    with pytest.raises(ConfigError, match="llama-8b on 1 x H100"):
+        planned(msgspec.structs.replace(H100, parallel=3))

@@ -58,6 +58,11 @@ _PUBLISHED: Final = {
 }
 
 
+def known() -> list[str]:
+    """What was published, in words."""
+    return [f"{model} on {parallel} x {gpu}" for gpu, model, parallel in _PUBLISHED]
+
+
 def published(gpu: str, model: str, parallel: int) -> Curve | None:
     """The curve of a known model on so many GPUs, or None."""
     points = _PUBLISHED.get((gpu, model, parallel))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from askonce.errors import ConfigError
-from askonce.kv.curves import TERAFLOPS, Curve, estimated, published
+from askonce.kv.curves import TERAFLOPS, Curve, estimated, known, published
 from askonce.kv.sizes import Shape
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def planned(question: Question) -> Plan:
-    """Work it out; raises ConfigError for an unknown GPU or KV type."""
+    """Work it out; raises ConfigError for an unknown GPU, curve or KV type."""
     curve = question.curve or _curve(question)
     sizes = {dtype: question.shape.bytes_per_token(dtype) for dtype in question.dtypes}
     rows = [
@@ -90,8 +90,12 @@ def planned(question: Question) -> Plan:
 def _curve(question: Question) -> Curve:
     if question.gpu not in TERAFLOPS:
         raise ConfigError(f"unknown GPU {question.gpu}; known: {', '.join(TERAFLOPS)}")
-    known = published(question.gpu, question.model, question.parallel)
-    return known or estimated(
+    if question.model:
+        found = published(question.gpu, question.model, question.parallel)
+        if found is None:
+            raise ConfigError(f"no such curve was published; known: {', '.join(known())}")
+        return found
+    return estimated(
         question.gpu,
         question.parallel,
         parameters=question.shape.parameters,

@@ -10,7 +10,9 @@ from typing import Final
 
 _TOP: Final = 255
 _HALVED: Final = bytes(value >> 1 for value in range(_TOP + 1))
-_MIXERS: Final = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
+_FIRST: Final = 0x9E3779B97F4A7C15
+_SECOND: Final = 0xC2B2AE3D27D4EB4F
+_THIRD: Final = 0x165667B19E3779F9
 _MASK: Final = (1 << 64) - 1
 
 
@@ -22,16 +24,19 @@ class Sketch:
         if width < 2 or width & (width - 1):
             raise ValueError("the width of a sketch must be a power of two")
         self._shift = 65 - width.bit_length()
-        self._rows = tuple(bytearray(width) for _ in _MIXERS)
+        self._rows = (bytearray(width), bytearray(width), bytearray(width))
         self._left = self._period = 4 * width
 
     def add(self, hashed: int) -> int:
         """Count one more; returns how often it was seen before."""
-        mixed = [((hashed * mixer) & _MASK) >> self._shift for mixer in _MIXERS]
-        first, second, third = self._rows
-        seen = min(first[mixed[0]], second[mixed[1]], third[mixed[2]])
+        shift = self._shift
+        one, two, three = self._rows
+        first = (hashed * _FIRST & _MASK) >> shift
+        second = (hashed * _SECOND & _MASK) >> shift
+        third = (hashed * _THIRD & _MASK) >> shift
+        seen = min(one[first], two[second], three[third])
         if seen < _TOP:
-            for row, place in zip(self._rows, mixed, strict=True):
+            for row, place in ((one, first), (two, second), (three, third)):
                 if row[place] == seen:
                     row[place] = seen + 1
         self._left -= 1
@@ -41,9 +46,12 @@ class Sketch:
 
     def count(self, hashed: int) -> int:
         """How often it was seen, about."""
+        shift = self._shift
+        one, two, three = self._rows
         return min(
-            row[((hashed * mixer) & _MASK) >> self._shift]
-            for row, mixer in zip(self._rows, _MIXERS, strict=True)
+            one[(hashed * _FIRST & _MASK) >> shift],
+            two[(hashed * _SECOND & _MASK) >> shift],
+            three[(hashed * _THIRD & _MASK) >> shift],
         )
 
     def age(self) -> None:

@@ -19,11 +19,11 @@ def chat(requests: int = 3000, seed: int = 0) -> Trace:
     made: list[Request] = []
     start = 0.0
     while len(made) < requests:
-        start += draw.expovariate(2.0)
+        start += draw.expovariate(2.5)
         at, blocks = start, [0]
         goes_on = 0.3
         while True:
-            fresh = max(1, int(draw.lognormvariate(2.2, 1.0)))
+            fresh = max(1, int(draw.lognormvariate(1.2 if len(blocks) > 1 else 2.4, 1.0)))
             blocks = [*blocks, *range(named, named + fresh)]
             named += fresh
             tokens = len(blocks) * BLOCK + draw.randrange(BLOCK)
@@ -31,7 +31,7 @@ def chat(requests: int = 3000, seed: int = 0) -> Trace:
             made.append(Request(at, tokens, output, tuple(blocks)))
             if draw.random() > goes_on:
                 break
-            goes_on = min(0.85, goes_on + 0.12)
+            goes_on = min(0.8, goes_on + 0.1)
             at += max(20.0, draw.lognormvariate(4.8, 0.8))
     made.sort(key=lambda one: one.at)
     return Trace(name="synthetic chat", block_tokens=BLOCK, requests=tuple(made[:requests]))

@@ -94,7 +94,7 @@ def verdict(report: Report) -> str:
         )
     for one in worths(report):
         gains = [100 * each.store / each.tokens for each in (one.lru, one.askonce, one.bound)]
-        times = f"{gains[1] / gains[0]:.1f} times" if gains[0] else "against none"
+        times = f"{gains[1] / gains[0]:.1f} times" if gains[0] > 0.1 else "next to"
         share = one.askonce.written / one.lru.written if one.lru.written else 0.0
         word = _word(kept=one.kept) if one.reachable else "----"
         lines.append(
@@ -102,7 +102,9 @@ def verdict(report: Report) -> str:
             f"{one.budget / 1e9:,.0f} GB: +{gains[1]:.2f} points, {times} LRU's +{gains[0]:.2f} "
             f"(bound +{gains[2]:.2f}), for {share:.2f} of its writes"
         )
-    lines.append("----: no promise: not a chat trace, or twice LRU's gain is beyond the bound")
+    lines.append(
+        "----: nothing is promised: not a trace of conversations, or LRU is near the bound"
+    )
     return "\n".join(lines)
 
 

@@ -52,9 +52,9 @@ class Worth(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def promised(self) -> bool:
-        """Whether the promise is about this trace: a chat service's, whose blocks mostly come
-        once. Where nearly all come again, storing everything is as good."""
-        return "conversation" in self.trace or "chat" in self.trace
+        """Whether the promise is about this trace: Mooncake's conversations, whose blocks mostly
+        come once. Where nearly all come again, storing everything is as good."""
+        return "conversation" in self.trace
 
     @property
     def reachable(self) -> bool:

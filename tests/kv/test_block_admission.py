@@ -127,6 +127,12 @@ def test_nonsense_from_others_is_left_out(told: bytes) -> None:
     assert admission.see([0], Seconds(1.0)).classes == (0,)
 
 
+def test_too_much_from_others_is_left_out() -> None:
+    """A journal longer than any replica keeps is not read."""
+    admission = Admission(Limits(budget=Bytes(100), block_bytes=Bytes(1), journal=20))
+    assert not admission.merge(b"\x03\0\0\0" + bytes(24), Seconds(0.0))
+
+
 def test_the_journal_is_bounded() -> None:
     """With nobody listening the older sights are dropped, and huge requests are not noted."""
     bound = Limits(budget=Bytes(100), block_bytes=Bytes(1), journal=50)

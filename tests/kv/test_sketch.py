@@ -23,7 +23,7 @@ def test_counts_are_exact_while_few_are_counted() -> None:
 
 
 def test_counts_are_never_too_low_and_rarely_too_high() -> None:
-    """With as many blocks as places, one in fifty at most counts too high."""
+    """With as many blocks as places, at most one in five counts too high."""
     sketch = Sketch(1 << 12)
     for number in range(1 << 12):
         sketch.add(hashed(number))

@@ -55,7 +55,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     least: float = 0.05
     """A class with a smaller chance to be seen again is not stored, however much room there is."""
     journal: int = 1 << 20
-    """Most bytes of sights kept for other replicas; older ones are dropped."""
+    """Most bytes of sights kept for other replicas, older ones are dropped, or taken from one."""
 
 
 class Sighting(msgspec.Struct, frozen=True, gc=False):
@@ -112,6 +112,8 @@ class Admission:
 
     def merge(self, told: bytes, now: Seconds) -> bool:
         """Note what another replica saw; False, and nothing noted, where bytes make no sense."""
+        if len(told) > self._limits.journal:
+            return False
         requests: list[tuple[int, ...]] = []
         place = 0
         while place < len(told):

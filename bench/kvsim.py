@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from askonce.lab.kv import pages, study, synthetic, tables, traces, verdicts
+from askonce.lab.kv import study, synthetic, tables, traces, verdicts
 from bench.report import tell
 from bench.stats import Bar, Report, Sample
 
@@ -24,7 +24,7 @@ _TIGHT = (67_000_000_000,)
 
 def run(folder: Path, options: Options) -> Report:
     """Replay everything once: the same seed gives the same figures."""
-    del options
+    del folder, options
     where = os.environ.get("KV_TRACES")
     if where:
         files = sorted(path for path in Path(where).iterdir() if path.is_file())
@@ -34,13 +34,12 @@ def run(folder: Path, options: Options) -> Report:
     chosen = study.Options() if where else study.Options(budgets=_TIGHT, local_tokens=500_000)
     made = study.run(found, chosen, tell)
     tell(tables.render(made))
-    report = Report("kvsim", "the shared KV tier, simulated; higher is worse for `gate`")
+    report = Report("kvsim", "the shared KV tier, simulated")
     for one in verdicts.regrets(made):
         what = f"gate, {one.trace}, {one.gpu}, {one.gigabits:g} Gb/s: mean TTFT over the best rule"
         report.add(what, Sample((one.ratio,)), "x", Bar("<=", verdicts.SLOWER))
     for worth in verdicts.worths(made):
         _add(report, worth)
-    report.notes.append(pages.write(made, folder / "kv"))
     return report
 
 

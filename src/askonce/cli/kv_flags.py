@@ -16,7 +16,7 @@ def add_kv(parser: argparse.ArgumentParser) -> None:
     said = "say how the store is, and a model's epoch"
     commands.add_parser("stat", parents=[store, model], help=said)
     inspect = commands.add_parser("inspect", parents=[store], help="read a block's header")
-    inspect.add_argument("key", help="a block's key as the store has it")
+    inspect.add_argument("key", nargs="?", help="a block's key as the store has it")
     bench = commands.add_parser("bench", parents=[store], help="measure the store from here")
     bench.add_argument("--blocks", type=int, default=32, metavar="N", help="default 32")
     size = "of one block (default 2 MiB)"

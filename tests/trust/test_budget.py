@@ -75,6 +75,13 @@ def test_an_excess_is_made_up_for_and_does_not_close_the_cache() -> None:
     assert at.limit <= Caution().amends * 0.05
 
 
+def test_caution_is_greatest_while_evidence_is_small() -> None:
+    """What is added at first keeps a level shut on few labels and hardly matters on many."""
+    few, many = _node(300), _node(12_000)
+    assert _level(few, Budget(0.05)).lowest > _level(few, Budget(0.05), early=0.0).lowest
+    assert _level(many, Budget(0.05)).lowest <= _level(many, Budget(0.05), early=0.0).lowest + 1
+
+
 def test_a_budget_per_request_counts_those_that_were_not_served() -> None:
     """One wrong answer in a hundred requests is more than one in a hundred hits."""
     node = _node(6000)

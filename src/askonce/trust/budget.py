@@ -60,7 +60,7 @@ class Caution(msgspec.Struct, frozen=True):
     z: float = 0.8
     """Normal quantile of the upper limit in the end, where the budget is counted per hit. Counted
     per request, closing makes up for an excess, and the limit comes down to the mean."""
-    early: float = 0.6
+    early: float = 1.0
     """Added to `z` without evidence: the first lucky look would open a level, and what few hits
     overspend nothing makes up for."""
     few: float = 4.0
@@ -71,7 +71,7 @@ class Caution(msgspec.Struct, frozen=True):
     """Least labels at or above a level; never fewer than 1 / budget."""
     ahead: float = 1000.0
     """Least requests the account looks ahead; as many as there have been, if that is more."""
-    amends: float = 0.7
+    amends: float = 0.6
     """Share of the budget that the hits ahead may use while earlier ones have overspent it."""
     forced: float = 0.02
     """Share of would-be hits that ask the engine all the same, so that no level goes blind."""
@@ -119,7 +119,11 @@ class Account(NamedTuple):
 def account(
     cells: Cells, rates: Rates, budget: Budget, caution: Caution, *, sunk: bool = False
 ) -> Account:
-    """Draw up the account for every level; sunk: what was served so far is left out."""
+    """Draw up the account for every level.
+
+    sunk: what was served so far is left out, and the limit is the middle of what is likely, since
+    the part of the budget that is left unused is the caution.
+    """
     requests = cells.requests / cells.unit
     ahead = max(caution.ahead, requests)
     served = np.array(cells.served) / cells.unit
@@ -138,6 +142,8 @@ def account(
     own = _down(np.array(cells.labels)) / cells.unit
     errors = own * allowed / np.maximum(hits, _TINY)
     z = caution.early / (1 + errors / caution.few) + (caution.z if budget.per == "hit" else 0.0)
+    if sunk:
+        z = np.zeros(CELLS)
     return Account(
         hits,
         own,

@@ -16,6 +16,7 @@ from askonce.trust.budget import (
     Budget,
     Caution,
     Level,
+    account,
     chance,
     decide,
     level,
@@ -76,10 +77,17 @@ def test_an_excess_is_made_up_for_and_does_not_close_the_cache() -> None:
 
 
 def test_caution_is_greatest_while_evidence_is_small() -> None:
-    """What is added at first keeps a level shut on few labels and hardly matters on many."""
-    few, many = _node(300), _node(12_000)
-    assert _level(few, Budget(0.05)).lowest > _level(few, Budget(0.05), early=0.0).lowest
-    assert _level(many, Budget(0.05)).lowest <= _level(many, Budget(0.05), early=0.0).lowest + 1
+    """What is added at first moves the limit far on few labels and hardly on many."""
+    added = []
+    for node in (_node(100), _node(12_000)):
+        rates = node.refresh(SHIPPED)
+        limits = [
+            account(node.cells, rates, Budget(0.05), Caution(early=early)).upper[20]
+            for early in (1.0, 0.0)
+        ]
+        added.append(limits[0] / limits[1] - 1)
+    assert added[0] > 0.1
+    assert added[1] < 0.01
 
 
 def test_a_budget_per_request_counts_those_that_were_not_served() -> None:

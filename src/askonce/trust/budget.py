@@ -67,8 +67,8 @@ class Caution(msgspec.Struct, frozen=True):
     """Half of `early` is left at labels of which so many might be wrong within the budget."""
     unseen: float = 0.5
     """Wrong answers assumed beyond those seen, at the mean weight."""
-    labels: float = 20.0
-    """Least labels at or above a level; never fewer than 1 / budget."""
+    labels: float = 50.0
+    """Least labels at or above a level, or the prior would speak; never fewer than 1 / budget."""
     ahead: float = 1000.0
     """Least requests the account looks ahead; as many as there have been, if that is more."""
     amends: float = 0.6

@@ -121,7 +121,9 @@ def test_a_floor_that_no_similarity_has_is_refused(
     assert f"invalid similarity value: '{floor}'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("flag", ["--orders=0", "--orders=x", "--budget=0", "--budget=0.6"])
+@pytest.mark.parametrize(
+    "flag", ["--orders=0", "--orders=x", "--first-seed=-1", "--budget=0", "--budget=0.6"]
+)
 def test_a_suite_without_orders_or_budget_is_refused(
     capsys: pytest.CaptureFixture[str], flag: str
 ) -> None:

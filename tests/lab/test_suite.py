@@ -121,8 +121,12 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-async def _report(folder: Path, *names: str, processes: int = 1) -> SuiteReport:
-    options = SuiteOptions(orders=2, budgets=(0.02, 0.05), names=names, processes=processes)
+async def _report(
+    folder: Path, *names: str, processes: int = 1, first_seed: int = 0
+) -> SuiteReport:
+    options = SuiteOptions(
+        orders=2, budgets=(0.02, 0.05), names=names, processes=processes, first_seed=first_seed
+    )
     return run(await read(folder, WordEmbedder(), options, print), options, print)
 
 
@@ -149,6 +153,14 @@ async def test_a_suite_measures_every_kind_of_promise(folder: Path) -> None:
     text = pages.render(report)
     assert "banking_tiny: 36 questions an order" in text
     assert " kept" in text.splitlines()[-1]
+
+
+async def test_orders_can_begin_with_any_seed(folder: Path) -> None:
+    """So a rule chosen on some orders can be proven on others."""
+    first, later = [await _report(folder, "t2s_tiny", first_seed=seed) for seed in (0, 1)]
+    (one,), (other,) = first.streams, later.streams
+    assert [each.runs[1] for each in one.outcomes] == [each.runs[0] for each in other.outcomes]
+    assert "by the seeds 1 to 2;" in pages.render(later)
 
 
 async def test_the_page_holds_table_and_plots(folder: Path, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from askonce.trust.budget import (
     Budget,
     Caution,
     Level,
+    account,
     chance,
     decide,
     level,
@@ -72,7 +73,21 @@ def test_an_excess_is_made_up_for_and_does_not_close_the_cache() -> None:
     at, closed = _level(spent, Budget(0.05)), _level(spent, Budget(0.05), amends=0.0)
     assert closed.lowest == CLOSED
     assert _level(_node(6000), Budget(0.05)).lowest < at.lowest < CLOSED
-    assert at.limit <= 0.025
+    assert at.limit <= Caution().amends * 0.05
+
+
+def test_caution_is_greatest_while_evidence_is_small() -> None:
+    """What is added at first moves the limit far on few labels and hardly on many."""
+    added = []
+    for node in (_node(100), _node(12_000)):
+        rates = node.refresh(SHIPPED)
+        limits = [
+            account(node.cells, rates, Budget(0.05), Caution(early=early)).upper[20]
+            for early in (1.0, 0.0)
+        ]
+        added.append(limits[0] / limits[1] - 1)
+    assert added[0] > 0.1
+    assert added[1] < 0.01
 
 
 def test_a_budget_per_request_counts_those_that_were_not_served() -> None:

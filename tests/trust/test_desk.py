@@ -187,7 +187,7 @@ def test_without_token_vectors_a_wrong_answer_closes_as_well(source: EvidenceSou
 def test_evidence_opens() -> None:
     """Enough right verdicts open a level, and then the score decides, without a floor."""
     desk = made()
-    teach(desk, 60, "same")
+    teach(desk, 120, "same")
     assert desk.standing(PLACE).open
     assert not desk.cold(PLACE)
     verdict = judged(desk, "how do i reset password nr 7", "how do i reset my password number")
@@ -217,7 +217,7 @@ def test_one_wrong_static_answer_ends_the_static_rule() -> None:
 def test_neighbours_with_the_same_answer_stand_in_for_one_another() -> None:
     """A serving order holds the best and those whose answers were judged the same as its own."""
     desk = made()
-    teach(desk, 60, "same")
+    teach(desk, 120, "same")
     asked, one, other = "how to reset it", "how do i reset password number 3", "reset password"
     verdict = judged(desk, "x " + one, one, other, request="join")
     both = [

@@ -42,6 +42,16 @@ def test_where_no_score_is_good_enough_hardly_anything_is_served(curve: Curve) -
 
 
 @pytest.mark.slow
+def test_a_curve_that_flattens_at_twice_the_budget_costs_few_hits() -> None:
+    """There is nothing to serve: what luck lets through is little, and no more than chance."""
+    share = 1 / 24
+    done = [run(fresh(budget=Budget(share)), flat, 2000, seed=seed) for seed in range(_RUNS)]
+    assert sum(one.hits for one in done) <= 0.03 * 2000 * _RUNS
+    beyond = [one.hits and excess_chance(one.wrong, one.hits, share) <= 0.05 for one in done]
+    assert sum(beyond) <= 1
+
+
+@pytest.mark.slow
 def test_proof_is_kept_whenever_one_looks() -> None:
     """With proof asked for, pooled and single runs stay within the budget."""
     budget, caution = Budget(0.05), Caution(rule="proof")

@@ -80,6 +80,7 @@ def _replayed(config: Config, arguments: argparse.Namespace, folder: Path) -> Su
 
     options = suite.SuiteOptions(
         orders=arguments.orders,
+        first_seed=arguments.first_seed,
         limit=10_000 if arguments.limit is None else arguments.limit,
         budgets=tuple(arguments.budget or SHARES),
         names=tuple(arguments.sets),

@@ -190,6 +190,13 @@ def _suite(group: argparse._ArgumentGroup) -> None:
         help="random orders of each set (default 10)",
     )
     group.add_argument(
+        "--first-seed",
+        type=_seed,
+        default=0,
+        metavar="N",
+        help="seed of the first order (default 0), so that orders not seen before can be taken",
+    )
+    group.add_argument(
         "--budget",
         action="append",
         type=_share,
@@ -214,6 +221,16 @@ def _count(text: str) -> int:
 
 
 _count.__name__ = "count"
+
+
+def _seed(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise ValueError
+    return value
+
+
+_seed.__name__ = "seed"
 
 
 def _share(text: str) -> float:

@@ -67,7 +67,8 @@ def _head(report: SuiteReport) -> str:
     kept = sum(one.kept for one in found)
     return (
         f"{kept} of {len(found)} promises kept; {report.orders} random orders of each set, "
-        f"by the seeds 0 to {report.orders - 1}; embedder {report.embedder}"
+        f"by the seeds {report.first_seed} to {report.first_seed + report.orders - 1}; "
+        f"embedder {report.embedder}"
     )
 
 

@@ -30,7 +30,9 @@ class SuiteOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How much to measure."""
 
     orders: int = 5
-    """Random orders of each set, by seeds 0, 1, ..."""
+    """Random orders of each set."""
+    first_seed: int = 0
+    """Of the first order; each further one has the next."""
     limit: int = 10_000
     """Rows of each set; 0 takes all."""
     budgets: tuple[float, ...] = SHARES
@@ -65,7 +67,7 @@ async def read(
     """Read every set and measure its pairs; raises ConfigError for a folder without sets."""
     readings = Readings(embedder, options.cache, progress)
     asked: list[Questions] = []
-    report = SuiteReport(embedder.id, options.orders)
+    report = SuiteReport(embedder.id, options.orders, first_seed=options.first_seed)
     for path in chosen(folder, options.names):
         labelled = sets.load(path, limit=options.limit)
         if labelled.asked:
@@ -117,10 +119,11 @@ def measure(
         floor=options.floor,
     )
     planned = [jobs(each, plan) for each in asked]
+    seeds = range(options.first_seed, options.first_seed + options.orders)
     pieces = [
         (at, job, seed)
         for at, found in enumerate(planned)
-        for seed in range(options.orders)
+        for seed in seeds
         for job in range(len(found))
     ]
 
@@ -136,7 +139,7 @@ def measure(
         told.done(piece)
 
     def runs(at: int, job: int) -> list[list[Ran]]:
-        return [ran[at, job, seed] for seed in range(options.orders)]
+        return [ran[at, job, seed] for seed in seeds]
 
     return [
         _result(each, found, [runs(at, job) for job in range(len(found))])
@@ -174,7 +177,7 @@ class Told:
         at, _, seed = self._pieces[piece]
         share = 100 * self._done / sum(self._costs)
         self._progress(
-            f"{share:.0f} %, {self._names[at]} order {seed + 1}, about {left / 60:.1f} min left"
+            f"{share:.0f} %, {self._names[at]} seed {seed}, about {left / 60:.1f} min left"
         )
 
 

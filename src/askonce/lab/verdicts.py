@@ -95,6 +95,7 @@ class SuiteReport(msgspec.Struct, frozen=True):
     traps: tuple[TrapRow, ...] = ()
     recalls: tuple[PairRecall, ...] = ()
     timing: Timing | None = None
+    first_seed: int = 0
 
 
 class Verdict(msgspec.Struct, frozen=True):

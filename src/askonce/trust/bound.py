@@ -148,7 +148,7 @@ def judge_error(rights: tuple[int, int], wrongs: tuple[int, int]) -> JudgeError:
     return JudgeError(alarm, min(miss, 0.5), sqrt(alarm * (1 - alarm) / (rights[0] + 1)))
 
 
-def standardised(weighted: Floats, variance: Floats, z: float) -> Floats:
+def standardised(weighted: Floats, variance: Floats, z: float | Floats) -> Floats:
     """Upper limits of weighted counts, by the gamma distributions of those means and variances.
 
     For rates put together from strata (Fay and Feuer); the quantile is Wilson and Hilferty's.

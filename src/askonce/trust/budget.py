@@ -11,7 +11,7 @@ careful start left over can be spent.
 from __future__ import annotations
 
 import hashlib
-from math import log, log10
+from math import log
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 CLOSED = CELLS
 """The level at which nothing is served."""
 
-_FEW = 100.0
 _TINY = 1e-12
 _MOST_AUDIT = 0.5
 
@@ -58,17 +57,21 @@ class Caution(msgspec.Struct, frozen=True):
     """`proof`: a level is served only once its wrong rate is proven within the budget as well."""
     alpha: float = 0.05
     """Chance that `proof` is wrong about any level at any time."""
-    z: float = 0.5
-    """Normal quantile of the upper limit at first; the account corrects what it lets through."""
-    growth: float = 0.25
-    """Added to `z` for each tenfold of 100 hits: in a long run luck no longer hides an excess."""
+    z: float = 0.8
+    """Normal quantile of the upper limit in the end, where the budget is counted per hit. Counted
+    per request, closing makes up for an excess, and the limit comes down to the mean."""
+    early: float = 1.0
+    """Added to `z` without evidence: the first lucky look would open a level, and what few hits
+    overspend nothing makes up for."""
+    few: float = 4.0
+    """Half of `early` is left at labels of which so many might be wrong within the budget."""
     unseen: float = 0.5
     """Wrong answers assumed beyond those seen, at the mean weight."""
-    labels: float = 20.0
-    """Least labels at or above a level; never fewer than 1 / budget."""
+    labels: float = 50.0
+    """Least labels at or above a level, or the prior would speak; never fewer than 1 / budget."""
     ahead: float = 1000.0
     """Least requests the account looks ahead; as many as there have been, if that is more."""
-    amends: float = 0.5
+    amends: float = 0.6
     """Share of the budget that the hits ahead may use while earlier ones have overspent it."""
     forced: float = 0.02
     """Share of would-be hits that ask the engine all the same, so that no level goes blind."""
@@ -116,7 +119,11 @@ class Account(NamedTuple):
 def account(
     cells: Cells, rates: Rates, budget: Budget, caution: Caution, *, sunk: bool = False
 ) -> Account:
-    """Draw up the account for every level; sunk: what was served so far is left out."""
+    """Draw up the account for every level.
+
+    sunk: what was served so far is left out, and the limit is the middle of what is likely, since
+    the part of the budget that is left unused is the caution.
+    """
     requests = cells.requests / cells.unit
     ahead = max(caution.ahead, requests)
     served = np.array(cells.served) / cells.unit
@@ -129,14 +136,20 @@ def account(
     typical = hits / (_down(labels) + _TINY)
     weighted = once @ wrong + _down((then - once) * wrong) + caution.unseen * typical
     variance = once**2 @ noisy + _down((then**2 - once**2) * noisy)
-    z = caution.z + caution.growth * log10(1 + served.sum() / _FEW)
+    variance += (once @ rates.doubt + _down((then - once) * rates.doubt)) ** 2
     asked = ahead if sunk else requests + ahead
+    allowed = budget.share * (hits if budget.per == "hit" else np.full(CELLS, asked))
+    own = _down(np.array(cells.labels)) / cells.unit
+    errors = own * allowed / np.maximum(hits, _TINY)
+    z = caution.early / (1 + errors / caution.few) + (caution.z if budget.per == "hit" else 0.0)
+    if sunk:
+        z = np.zeros(CELLS)
     return Account(
         hits,
-        _down(np.array(cells.labels)) / cells.unit,
+        own,
         _down(np.array(cells.wrong)) / cells.unit,
         standardised(weighted, variance + caution.unseen * typical**2, z),
-        budget.share * (hits if budget.per == "hit" else np.full(CELLS, asked)),
+        allowed,
     )
 
 

@@ -29,14 +29,12 @@ if TYPE_CHECKING:
 
 BORROWED = 20.0
 """Labels that the prior of a cell is worth."""
-FLOOR = 0.01
+FLOOR = 0.02
 """Wrong rate at the highest scores, before labels say what it is here."""
 _LEAST_FLOOR = 0.005
 """No score is believed to be wrong less often without labels of its own."""
-_FLOOR_WORTH = 100.0
-"""Labels that this is worth."""
-_FLOOR_DOUBT = 0.67
-"""Standard deviations by which it is taken to be higher than it looks: three in four are lower."""
+_FLOOR_WORTH = 50.0
+"""Labels that this is worth: one wrong verdict, assumed before any is seen."""
 _HIGH = 0.05
 """Wrong rate on the line below which a score is high; where the line misfits elsewhere is no floor.
 """
@@ -82,6 +80,8 @@ class Rates(NamedTuple):
     wrong: Floats
     noise: Floats
     """Variance of `wrong` over what its count would have; from a judge that errs."""
+    doubt: Floats
+    """Standard deviation of `wrong` that the floor brings: in all cells together or in none."""
 
     def rate(self, cell: int) -> float:
         """Estimated wrong rate of a cell."""
@@ -190,19 +190,25 @@ class Node:
             self.line = _stepped(self.line, prior, labels, wrong)
         noise = self._judge.alarm * (1 - self._judge.alarm) / self._judge.gain**2
         expected = rates_of(self.line)
-        floor = self._floored(prior, labels, wrong, expected)
-        expected = floor + (1 - floor) * expected
-        self.rates = Rates(labels + BORROWED, wrong + BORROWED * expected, labels * noise)
+        floor, doubt = self._floored(prior, labels, wrong, expected)
+        self.rates = Rates(
+            labels + BORROWED,
+            wrong + BORROWED * (floor + (1 - floor) * expected),
+            labels * noise,
+            BORROWED * doubt * (1 - expected),
+        )
         return self.rates
 
-    def _floored(self, prior: Prior, labels: Floats, wrong: Floats, line: Floats) -> float:
-        """Move the floor one step of EM towards the likeliest; returns it with some doubt added."""
+    def _floored(
+        self, prior: Prior, labels: Floats, wrong: Floats, line: Floats
+    ) -> tuple[float, float]:
+        """Move the floor one step of EM towards the likeliest; returns it and its deviation."""
         high = line < _HIGH
         share = self.floor / (self.floor + (1 - self.floor) * line[high])
         told = _FLOOR_WORTH * prior.floor + float(wrong[high] @ share)
         worth = _FLOOR_WORTH + float(labels[high].sum())
         self.floor = told / worth
-        return max(_LEAST_FLOOR, self.floor + _FLOOR_DOUBT * sqrt(self.floor / worth))
+        return max(_LEAST_FLOOR, self.floor), sqrt(self.floor / worth)
 
     def prior(self) -> Prior:
         """What a node below this one starts from."""

@@ -32,7 +32,8 @@ from askonce.testing.caller import Answer, Caller
 from askonce.testing.embedders import HashingEmbedder
 from askonce.testing.engine import FakeEngine
 from askonce.testing.server import serving
-from askonce.vectors.local import LocalIndex
+from askonce.vectors.binding import Binding
+from askonce.vectors.urls import open_index
 from askonce.wiring import open_log, open_parts
 
 if TYPE_CHECKING:
@@ -188,13 +189,9 @@ def with_embedder(embedder: Embedder) -> Callable[..., Coroutine[Any, Any, Parts
 
     async def opens(config: Config, **kit: Any) -> Parts:
         parts = await open_parts(config, **kit)
-        index = LocalIndex(
-            Path(config.server.data_dir) / "vectors.sqlite3",
-            embedder=embedder.id,
-            dim=embedder.dim,
-            max_entries=config.semantic.max_entries,
-            **kit,
-        )
+        place = Path(config.server.data_dir)
+        binding = Binding(embedder.id, embedder.dim, config.semantic.max_entries, place)
+        index = open_index(config.semantic.index, binding=binding, **kit)
         evidence = open_log(config, **kit)
         return dataclasses.replace(parts, embedder=embedder, index=index, evidence=evidence)
 

@@ -19,6 +19,13 @@ LARGEST_REPLY = 512 * 1024 * 1024
 """Bytes of an unfinished reply, at which it is taken for garbage: no value can be longer."""
 
 
+MOST_PARTS = 1 << 20
+"""Parts that the aggregates of an unfinished reply may announce; the parser makes room for all of
+them at once, so more are not even shown to it."""
+LONGEST_LINE = 64 * 1024
+"""Bytes of a line that has not ended, at which it is taken for garbage."""
+
+
 class Refused(StoreError):
     """The server answered with an error."""
 
@@ -35,6 +42,47 @@ def pack(*parts: bytes | str | int) -> bytes:
         raw = part if isinstance(part, bytes) else str(part).encode()
         out += (b"$%d\r\n" % len(raw), raw, b"\r\n")
     return b"".join(out)
+
+
+class Headers:
+    """Reads the lines between the values of a stream of replies, before a parser obeys them."""
+
+    __slots__ = ("_begun", "_skip", "parts")
+
+    def __init__(self) -> None:
+        """Begin between two replies."""
+        self.parts = 0
+        """Announced since somebody set this to 0."""
+        self._skip = 0
+        self._begun = b""
+
+    def read(self, data: bytes) -> None:
+        """Look at the next bytes; raises ValueError for what no server says."""
+        if self._begun:
+            data, self._begun = self._begun + data, b""
+        at, end = self._skip, len(data)
+        while at < end:
+            stop = data.find(b"\r\n", at)
+            if stop < 0:
+                if end - at > LONGEST_LINE:
+                    raise ValueError("a line without end")
+                self._begun = data[at:]
+                break
+            kind = data[at]
+            if kind in _VALUES:
+                size = int(data[at + 1 : stop])
+                at = stop + 2 if size < 0 else stop + 4 + size
+                continue
+            if kind in _AGGREGATES:
+                self.parts += int(data[at + 1 : stop])
+                if self.parts > MOST_PARTS:
+                    raise ValueError("a reply of too many parts")
+            at = stop + 2
+        self._skip = max(at - end, 0) if not self._begun else 0
+
+
+_VALUES = frozenset(b"$=!")
+_AGGREGATES = frozenset(b"*%~>|")
 
 
 class Connection(asyncio.Protocol):
@@ -59,6 +107,7 @@ class Connection(asyncio.Protocol):
         self._waiting: deque[asyncio.Future[Any]] = deque()
         self._out: list[bytes] = []
         self._unread = 0
+        self._headers = Headers()
         self._transport: asyncio.Transport | None = None
         self.lost: asyncio.Future[str] = self._loop.create_future()
         """Done, with the reason, when the connection is of no more use."""
@@ -111,10 +160,12 @@ class Connection(asyncio.Protocol):
         """See `asyncio.Protocol`."""
         reader, nothing = self._reader, self._nothing
         self._unread += len(data)
+        headers = self._headers
         try:
+            headers.read(data)
             reader.feed(data)
             while (reply := reader.gets()) is not nothing:
-                self._unread = 0
+                self._unread = headers.parts = 0
                 if not self._take(reply):
                     return
         except self._garbage as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,7 +14,7 @@ from tests.servers.process import free_port
 from tests.servers.redis import tell
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator
     from contextlib import AbstractAsyncContextManager
 
     from tests.faults.proxy import Proxy
@@ -26,6 +27,7 @@ FLAP = 0.04
 NOISE = {
     "noise": bytes(range(255, 0, -1)) * 4,
     "another protocol": b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n",
+    "no JSON": b'HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{"data":]',
     "endless array": b"*1000000000\r\n",
     "endless value": b"$536870912\r\n",
 }
@@ -40,6 +42,8 @@ class Place(NamedTuple):
     wire: Proxy
     port: int = 0
     """Of a server of Redis' kind, past the wire."""
+    restarted: Callable[[], None] = lambda: None
+    """What an operator does after a restart."""
 
 
 @asynccontextmanager
@@ -48,6 +52,7 @@ async def killed(place: Place) -> AsyncIterator[None]:
     place.server.kill()
     yield
     place.server.start()  # in this thread: the server ends with the one that started it
+    place.restarted()
 
 
 @asynccontextmanager
@@ -139,9 +144,14 @@ async def locked_out(place: Place) -> AsyncIterator[None]:
     tell(place.port, "ACL", "SETUSER", USER, f">{PASSWORD}")
 
 
-def admit(port: int) -> None:
-    """Redis: make the user that the gateway comes as."""
-    tell(port, "ACL", "SETUSER", USER, "on", f">{PASSWORD}", "~*", "&*", "+@all")
+def in_redis(server: Server, wire: Proxy, port: int) -> Place:
+    """A server of Redis' kind, with the user that the gateway comes as."""
+
+    def admit() -> None:
+        tell(port, "ACL", "SETUSER", USER, "on", f">{PASSWORD}", "~*", "&*", "+@all")
+
+    admit()
+    return Place(server, wire, port, admit)
 
 
 ANYWHERE: dict[str, Callable[[Place], AbstractAsyncContextManager[None]]] = {

@@ -102,6 +102,8 @@ class Leader:
         self._lost: list[bytes] = []
         self._gate = Gate(parts.confirmations, ask.author)
         self._kept: Entry | None = None
+        self._deaf = False
+        """The store does not answer, so it is not asked who else is about to ask the engine."""
 
     async def lead(self) -> None:
         """Bring about the flight's outcome; raises UpstreamError when the engine fails."""
@@ -200,6 +202,7 @@ class Leader:
             "store", parts.limits.exact_deadline, lambda: parts.exact.find(key)
         )
         if isinstance(found, Skipped):
+            self._deaf = found.cause != "unreadable"
             return state.missed(found.detail)
         if found is None:
             return state.missed()
@@ -313,7 +316,7 @@ class Leader:
     async def _send(self) -> UpstreamResponse | Hit:
         """The engine's answer, to us or to another replica, or an entry that just came."""
         fleet, ask = self._parts.fleet, self._ask
-        if fleet is None or self._flight.alone:
+        if fleet is None or self._flight.alone or self._deaf:
             return await ask.send()
         self._journey = journey = fleet.journey(ask, self._flight, self._stamp)
         entry = await journey.begin()

@@ -23,6 +23,8 @@ class Proxy:
         """Said instead of all that the server says."""
         self.refuses = False
         """Whether connections are closed as soon as they are made."""
+        self.made = 0
+        """Connections so far."""
         self.port = 0
         self._target = target
         self._flows = asyncio.Event()
@@ -68,6 +70,7 @@ class Proxy:
         if self.refuses or task is None:
             writer.transport.abort()
             return
+        self.made += 1
         self._passing.add(task)
         ends = [writer]
         try:

@@ -181,6 +181,7 @@ async def test_embedder(cause: str, embedding_server: tuple[Server, int], tmp_pa
         del sections["embedder"]
         url = f"http://127.0.0.1:{wire.port}/v1"
         sections["semantic"] |= {"embedder": url, "model": "near", "dimension": 256}
+        sections["semantic"]["memo_bytes"] = 1  # texts that are remembered need no embedder
         async with open_scene(tmp_path, **sections) as scene:
             fault = no_json(place) if cause == "no JSON" else ANYWHERE[cause](place)
             endured = await scene.endure(fault, "semantic", reworded=True)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 
     from askonce.cache.driver import Cache
-    from askonce.ports import Embedder
+    from askonce.ports import Clock, Embedder
     from askonce.testing.answers import Asked
     from askonce.wiring import Built, Parts
 
@@ -204,9 +204,10 @@ async def open_house(
     *engines: FakeEngine,
     embedder: Embedder | None = None,
     started: bool = False,
+    clock: Clock | None = None,
     **sections: Any,
 ) -> AsyncIterator[House]:
-    """Start all; started: the engines run already and go on."""
+    """Start all; started: the engines run already and go on; clock: else the system's."""
     engines = engines or (FakeEngine(),)
     async with AsyncExitStack() as stack:
         if not started:
@@ -214,7 +215,7 @@ async def open_house(
                 await stack.enter_async_context(engine)
         config = config_of(data_dir, *(engine.url for engine in engines), **sections)
         opens = open_parts if embedder is None else with_embedder(embedder)
-        service = Service(config, open_parts=opens)
+        service = Service(config, open_parts=opens, clock=clock)
         port = await stack.enter_async_context(serving(service.gateway(), http=BoundedProtocol))
         house = House(service, port, engines)
         stack.push_async_callback(house.close)

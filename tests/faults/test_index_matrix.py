@@ -185,4 +185,5 @@ async def test_embedder(cause: str, embedding_server: tuple[Server, int], tmp_pa
         async with open_scene(tmp_path, **sections) as scene:
             fault = no_json(place) if cause == "no JSON" else ANYWHERE[cause](place)
             endured = await scene.endure(fault, "semantic", reworded=True)
-            check(endured, opens=cause not in SERVES_ON)
+            # What is known to be slow is shed without a try, so the breaker may stay closed.
+            check(endured, opens=cause not in {*SERVES_ON, "100x slow"})

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bench.stats import Report
 
 ALONE = ("keys", "hits", "misses", "lookup", "decide", "isolation", "memory")
-NAMES = (*ALONE, "stores", "fleet", "vectors", "memcached")
+NAMES = (*ALONE, "stores", "fleet", "vectors", "memcached", "faults", "scale")
 """The last ones need servers, which `make servers` lays."""
 
 

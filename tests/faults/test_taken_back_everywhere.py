@@ -7,12 +7,12 @@ import socket
 import sys
 import time
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import aiohttp
 import pytest
 from tests.servers.memcached import memcached
-from tests.servers.process import ROOT, free_port, running
+from tests.servers.process import ROOT, Server, free_port
 from tests.servers.redis import redis
 
 from askonce.testing.answers import Asked, Chat, Reply
@@ -28,7 +28,7 @@ GATEWAYS = 4
 QUESTIONS = 8
 VISIBLE = 1.0
 """Seconds until no replica says what was taken back."""
-ROUNDS = 3
+ROUNDS = 2
 ADMIN = "an-admin-token-of-this-test-alone"
 
 _CONFIG = """
@@ -63,9 +63,16 @@ def store(kind: str, folder: Path) -> Iterator[str]:
             yield server.url
 
 
-@contextmanager
-def gateway(folder: Path, engine: str, url: str) -> Iterator[tuple[int, int]]:
-    """A process of its own; its port and its operators'."""
+class Gateway(NamedTuple):
+    """A process of its own."""
+
+    server: Server
+    port: int
+    admin: int
+
+
+def begun(folder: Path, engine: str, url: str) -> Gateway:
+    """A gateway that starts."""
     folder.mkdir()
     port, admin = free_port(), free_port()
     file = folder / "askonce.toml"
@@ -74,8 +81,9 @@ def gateway(folder: Path, engine: str, url: str) -> Iterator[tuple[int, int]]:
     )
     environment = [f"PYTHONPATH={ROOT / 'src'}", f"ASKONCE_CONFIG={file}"]
     command = ["env", *environment, sys.executable, "-m", "askonce", "serve"]
-    with running(command, folder, lambda: _listens(port)):
-        yield port, admin
+    server = Server(command, folder, lambda: _listens(port))
+    server.begin()
+    return Gateway(server, port, admin)
 
 
 def _listens(port: int) -> bool:
@@ -129,13 +137,15 @@ async def test_nobody_says_what_was_taken_back(kind: str, tmp_path: Path) -> Non
         (tmp_path / "store").mkdir()
         url = stack.enter_context(store(kind, tmp_path / "store"))
         async with FakeEngine() as engine, aiohttp.ClientSession() as client:
-            places = [
-                stack.enter_context(gateway(tmp_path / f"g{number}", engine.url, url))
-                for number in range(GATEWAYS)
-            ]
-            callers = Callers(client, [port for port, _ in places])
+            places = []
+            for number in range(GATEWAYS):
+                places.append(begun(tmp_path / f"g{number}", engine.url, url))
+                stack.callback(places[-1].server.kill)
+            for place in places:
+                place.server.await_ready()
+            callers = Callers(client, [place.port for place in places])
             engine.otherwise = callers.says
-            load = [asyncio.create_task(callers.load(place)) for place in range(GATEWAYS)]
+            load = [asyncio.create_task(callers.load(number)) for number in range(GATEWAYS)]
             worst = 0.0
             for turn in range(ROUNDS):
                 await asyncio.sleep(0.6)
@@ -151,12 +161,12 @@ async def test_nobody_says_what_was_taken_back(kind: str, tmp_path: Path) -> Non
 async def _take_back(
     callers: Callers,
     client: aiohttp.ClientSession,
-    places: list[tuple[int, int]],
+    places: list[Gateway],
     teller: int,
 ) -> float:
     """Seconds until the old edition was last asked for and told, by any gateway."""
     old, callers.edition = callers.edition, callers.edition + 1
-    url = f"http://127.0.0.1:{places[teller][1]}/askonce/v1/invalidate"
+    url = f"http://127.0.0.1:{places[teller].admin}/askonce/v1/invalidate"
     headers = {"authorization": f"Bearer {ADMIN}"}
     asked = {"what": {"model": "m"}, "why": "a new edition"}
     async with client.post(url, json=asked, headers=headers) as response:

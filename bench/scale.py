@@ -50,11 +50,13 @@ def run(folder: Path, options: Options) -> Report:
     about = f"{MANY:,} entries next to {FEW:,}, medians of {LOOKUPS:,} lookups one by one"
     report = Report("scale", about)
     uvloop.run(_embedded(folder, options, report))
-    (folder / "r").mkdir()
     with ExitStack() as stack:
-        debug = ("--enable-debug-command", "local")
-        server = stack.enter_context(redis("redis7", folder / "r", arguments=debug))
-        uvloop.run(_shared(server, options, report))
+        servers = []
+        for name in ("r0", "r1"):
+            (folder / name).mkdir()
+            debug = ("--enable-debug-command", "local")
+            servers.append(stack.enter_context(redis("redis7", folder / name, arguments=debug)))
+        uvloop.run(_shared(servers, options, report))
     uvloop.run(_index(folder, options, report))
     return report
 
@@ -83,24 +85,29 @@ def _sqlite(folder: Path) -> Store:
     return open_store(f"sqlite:///{folder}.db", max_bytes=ROOM, data_dir=folder.parent, **Kit)
 
 
-async def _shared(server: Redis, options: Options, report: Report) -> None:
-    store = open_store(server.unix_url, max_bytes=0, data_dir=Path(), **Kit)
-    await _fill(store, FEW)
-    few = [await _gets(store, FEW) for _ in range(options.rounds)]
+async def _shared(servers: Sequence[Redis], options: Options, report: Report) -> None:
+    few, many = (_redis(server) for server in servers)
+    for store in (few, many):
+        await _fill(store, FEW)
+    await many.close()
     began = time.perf_counter()
-    tell(server.port, "DEBUG", "POPULATE", MANY, "other", len(VALUE) + 120)
+    tell(servers[1].port, "DEBUG", "POPULATE", MANY, "other", len(VALUE) + 120)
     progress.tell(f"scale: {MANY:,} in Redis after {time.perf_counter() - began:.0f} s")
-    many = [await _gets(store, FEW) for _ in range(options.rounds)]
-    await store.close()
     began = time.perf_counter()
-    store = open_store(server.unix_url, max_bytes=0, data_dir=Path(), **Kit)
-    await store.stats()
+    many = _redis(servers[1])
+    await many.stats()
     report.add("Redis, start", _one(time.perf_counter() - began), "s", START)
-    _compare(report, "Redis, lookup", list(zip(few, many, strict=True)))
-    said = tell(server.port, "INFO", "memory")
+    pairs = [(await _gets(few, FEW), await _gets(many, FEW)) for _ in range(options.rounds)]
+    _compare(report, "Redis, lookup", pairs)
+    said = tell(servers[1].port, "INFO", "memory")
     used = int(said.partition("used_memory:")[2].split()[0])
     report.add("Redis, the server's memory", _one(used / 2**20), "MiB")
-    await store.close()
+    await few.close()
+    await many.close()
+
+
+def _redis(server: Redis) -> Store:
+    return open_store(server.unix_url, max_bytes=0, data_dir=Path(), **Kit)
 
 
 async def _index(folder: Path, options: Options, report: Report) -> None:
@@ -111,24 +118,31 @@ async def _index(folder: Path, options: Options, report: Report) -> None:
     rng = np.random.default_rng(0)
     vectors = spectrum(rng, PARTITION_SIZE)
     questions = near(rng, vectors[rng.integers(0, PARTITION_SIZE, LOOKUPS)])
-    index = _local(folder)
+    homes = folder / "few-vectors", folder / "many-vectors"
+    for home in homes:
+        home.mkdir()
+    few = _local(homes[0])
     for number, vector in enumerate(vectors):
         item = IndexedText(_key(number), f"question {number}", UnixTime(time.time() + LIFE))
-        await index.add(PARTITION, item, vector)
-    few = [await _searches(index, questions) for _ in range(options.rounds)]
-    await index.close()
+        await few.add(PARTITION, item, vector)
+    await few.close()
     began = time.perf_counter()
-    _multiply(folder / "vectors.sqlite3")
+    _multiply(homes[0] / "vectors.sqlite3", homes[1] / "vectors.sqlite3")
     progress.tell(f"scale: {MANY:,} vectors after {time.perf_counter() - began:.0f} s")
     before, began = _resident(), time.perf_counter()
-    index = _local(folder)
-    await index.search(PARTITION, questions[0], k=8)
+    many = _local(homes[1])
+    await many.search(PARTITION, questions[0], k=8)
     report.add("local index, start", _one(time.perf_counter() - began), "s", START)
-    many = [await _searches(index, questions) for _ in range(options.rounds)]
-    _compare(report, "local index, search", list(zip(few, many, strict=True)))
+    few = _local(homes[0])
+    pairs = [
+        (await _searches(few, questions), await _searches(many, questions))
+        for _ in range(options.rounds)
+    ]
+    _compare(report, "local index, search", pairs)
     report.add("local index, memory", _one((_resident() - before) / 2**20), "MiB")
-    report.notes.append(f"the local index holds {await index.count():,} vectors")
-    await index.close()
+    report.notes.append(f"the local index holds {await many.count():,} vectors")
+    await few.close()
+    await many.close()
 
 
 def _local(folder: Path) -> VectorIndex:
@@ -136,9 +150,13 @@ def _local(folder: Path) -> VectorIndex:
     return open_index("local", binding=binding, **Kit)
 
 
-def _multiply(file: Path) -> None:
+def _multiply(few: Path, many: Path) -> None:
     """Fill other partitions with copies; nobody searches them, so their seals need not fit."""
-    with sqlite3.connect(file) as db:
+    with sqlite3.connect(few) as source, sqlite3.connect(many) as target:
+        source.backup(target)
+    source.close()
+    target.close()
+    with sqlite3.connect(many) as db:
         db.execute("PRAGMA synchronous = OFF")
         for start in range(PARTITION_SIZE, MANY, PARTITION_SIZE):
             partition = b"%032d" % (1 + start % OTHERS)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from tests.faults.proxy import Proxy, Target
     from tests.faults.scene import Scene
+    from tests.servers.redis import Kind
 
 pytestmark = [pytest.mark.anyio, pytest.mark.servers, pytest.mark.slow]
 
@@ -39,7 +40,7 @@ def place(request: pytest.FixtureRequest) -> Iterator[tuple[str, Target]]:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="askonce-")))
         target: Target
         if request.param.startswith("redis"):
-            kind = "redis8" if request.param.endswith("index") else "redis7"
+            kind: Kind = "redis8" if request.param.endswith("index") else "redis7"
             target = "127.0.0.1", stack.enter_context(redis(kind, folder)).port
         elif request.param == "memcached":
             target = "127.0.0.1", stack.enter_context(memcached(folder)).port

@@ -68,7 +68,7 @@ def run(folder: Path, options: Options) -> Report:
     about = f"faults, {sum(REQUESTS)} requests each, every answer checked; p99 while noticed"
     report = Report("faults", about)
     logging.getLogger("askonce").setLevel(logging.CRITICAL)
-    found: dict[tuple[Part, str], list[Endured]] = defaultdict(list)
+    found: dict[tuple[str, str], list[Endured]] = defaultdict(list)
     with ExitStack() as stack:
         parts = _parts(folder, stack)
         gc.freeze()
@@ -76,10 +76,11 @@ def run(folder: Path, options: Options) -> Report:
             for part in parts:
                 for cause in part.causes:
                     place = folder / f"{turn}-{len(found)}-{part.name}-{cause}".replace(" ", "-")
-                    found[part, cause].append(asyncio.run(_endured(part, cause, place)))
+                    found[part.name, cause].append(asyncio.run(_endured(part, cause, place)))
                 tell(f"faults {turn + 1}/{options.rounds}: {part.name}")
-    for (part, cause), rounds in found.items():
-        _tell(report, part, cause, rounds)
+        for part in parts:
+            for cause in part.causes:
+                _tell(report, part, cause, found[part.name, cause])
     return report
 
 

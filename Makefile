@@ -1,9 +1,9 @@
 # The few commands of this repository; each installs what it needs into .venv first.
 PYTHON = $(shell scripts/find-python)
 BIN = .venv/bin
-CORE = src/askonce/canonical/*,src/askonce/policy/*,src/askonce/trust/*,src/askonce/tiers/*,src/askonce/flow.py,src/askonce/errors.py,src/askonce/events.py,src/askonce/units.py,src/askonce/config.py,src/askonce/ports.py
+CORE = src/askonce/canonical/*,src/askonce/policy/*,src/askonce/trust/*,src/askonce/tiers/*,src/askonce/flow.py,src/askonce/errors.py,src/askonce/events.py,src/askonce/units.py,src/askonce/config.py,src/askonce/ports/*
 
-.PHONY: serve example story test test-stores servers check format lint types contracts coverage docs bench bench-stores pins serve-env dev-env clean
+.PHONY: serve example story test test-stores test-kv servers check format lint lint-deploy types contracts coverage docs bench bench-stores bench-kv bench-peers pins serve-env dev-env clean
 
 serve: serve-env ## start AskOnce; ARGS="--port 8401" passes flags
 	$(BIN)/askonce serve $(ARGS)
@@ -20,7 +20,10 @@ test: dev-env servers ## run the tests; ARGS="-k name" passes flags
 test-stores: dev-env servers ## run the tests against real servers, none left out
 	REQUIRE_TEST_SERVERS=1 $(BIN)/pytest -m servers $(ARGS)
 
-servers: dev-env ## lay Redis, Valkey, Memcached and PostgreSQL for the tests into .venv, without root
+test-kv: dev-env servers ## test the shared KV tier: contract, faults, a million spoilt blocks; no engine needed
+	KV_TRIALS=1000000 REQUIRE_TEST_SERVERS=1 $(BIN)/pytest -s tests/kv tests/cli/test_kv_command.py $(ARGS)
+
+servers: dev-env ## lay real servers for the tests, and linters, into .venv, without root
 	@$(BIN)/python scripts/servers.py
 
 check: lint types contracts docs coverage ## all that a change must pass
@@ -32,6 +35,9 @@ format: dev-env ## put the code into shape
 lint: dev-env
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
+
+lint-deploy: dev-env servers ## check what is in deploy by the linters of its parts, none left out
+	REQUIRE_TEST_SERVERS=1 $(BIN)/pytest tests/deploy $(ARGS)
 
 types: dev-env
 	$(BIN)/mypy
@@ -53,6 +59,13 @@ bench-stores: dev-env servers ## measure the stores that replicas share
 bench: dev-env ## measure; ARGS="exact" passes names
 	$(BIN)/python -m bench $(ARGS)
 
+bench-kv: dev-env servers ## measure the shared KV tier beside a bare socket and LMCache's pattern
+	$(BIN)/python -m bench kv $(ARGS)
+
+bench-peers: dev-env servers ## measure next to LiteLLM, redisvl and GPTCache, laid into .venv-peers
+	@$(BIN)/python scripts/peers.py
+	$(BIN)/python -m bench peers $(ARGS)
+
 pins: dev-env ## resolve the newest versions that pyproject.toml allows
 	scripts/pin
 
@@ -63,4 +76,4 @@ dev-env:
 	@$(PYTHON) scripts/install.py dev
 
 clean: ## remove what the commands above made
-	rm -rf .venv .venv.lock .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .coverage site
+	rm -rf .venv .venv.lock .venv-peers .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .coverage site

@@ -27,6 +27,7 @@ NUMBER = MARK * 6
 """Stands in a body for twelve digits that no other request has."""
 SETTLING = 0.25
 """Seconds before a load, in which what others left behind is written."""
+NO_ANSWER = "nothing was answered under load"
 _starts = itertools.count(int(time.time()) % 100_000)
 _LUA = """
 wrk.method, wrk.body = "POST", %(body)s
@@ -40,8 +41,9 @@ if before then
   end
 end
 done = function(summary, latency, requests)
-  io.write(string.format("\\nBENCH %%d %%d %%d %%d\\n", summary.requests, summary.duration,
-    latency:percentile(50), summary.errors.status + summary.errors.read + summary.errors.timeout))
+  io.write(string.format("\\nBENCH %%d %%d %%d %%d %%d\\n", summary.requests, summary.duration,
+    latency:percentile(50), latency:percentile(99),
+    summary.errors.status + summary.errors.read + summary.errors.timeout))
 end
 """
 
@@ -53,6 +55,8 @@ class Run:
     rate: float
     """Answers a second."""
     p50: float
+    """Seconds."""
+    p99: float = 0.0
     """Seconds."""
     cpu: float = 0.0
     """Seconds of the server's processor for one answer; 0 where that is not known."""
@@ -100,19 +104,26 @@ def paced(server: Server, body: bytes, every: float, *, seconds: float) -> Run:
     outcome = run_job(Job(server.port, seconds, [stream]), cores().client)[0]
     _no_errors(outcome.errors)
     good = outcome.latencies
+    p50, p99 = _middle_and_edge(good)
     cpu = (server.cpu() - before) / len(good)
-    return Run(len(good) / outcome.seconds, percentile(good, 0.5), cpu)
+    return Run(len(good) / outcome.seconds, p50, p99, cpu)
 
 
 def _load(folder: Path, port: int, body: bytes, stream: Stream, seconds: float) -> tuple[Run, int]:
     core = cores().client
     if has_wrk():
-        job = ["wrk", "-t1", f"-c{stream.connections}", f"-d{seconds:g}s"]
+        job = ["wrk", "-t1", f"-c{stream.connections}", f"-d{seconds:g}s", "--timeout", "30s"]
         return _wrk(folder, [*job, f"http://127.0.0.1:{port}{PATH}"], body, stream)
     outcome = run_job(Job(port, seconds, [stream]), core)[0]
     _no_errors(outcome.errors)
     good = outcome.latencies
-    return Run(len(good) / outcome.seconds, percentile(good, 0.5)), len(good)
+    return Run(len(good) / outcome.seconds, *_middle_and_edge(good)), len(good)
+
+
+def _middle_and_edge(latencies: list[float]) -> tuple[float, float]:
+    if not latencies:
+        raise SystemExit(NO_ANSWER)
+    return percentile(latencies, 0.5), percentile(latencies, 0.99)
 
 
 def run_job(job: Job, core: int | None) -> list[Outcome]:
@@ -144,9 +155,11 @@ def _wrk(folder: Path, argv: list[str], body: bytes, stream: Stream) -> tuple[Ru
     out, _ = child.communicate(timeout=120)
     for line in out.decode().splitlines():
         if line.startswith("BENCH "):
-            answers, micros, p50, errors = map(int, line.split()[1:])
+            answers, micros, p50, p99, errors = map(int, line.split()[1:])
             _no_errors(errors)
-            return Run(answers / micros * 1e6, p50 / 1e6), answers
+            if not answers:
+                raise SystemExit(NO_ANSWER)
+            return Run(answers / micros * 1e6, p50 / 1e6, p99 / 1e6), answers
     raise SystemExit(f"wrk said: {out.decode()}")
 
 

@@ -15,7 +15,7 @@ import urllib.request
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from bench.samples import HEADERS, PATH
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 ROOT = Path(__file__).parent.parent
-PATIENCE = 60.0
+PATIENCE = 120.0
 PRIORITY = -10
 """Niceness of all that is measured, so that other programs disturb it less; needs root."""
 UVICORN = (
@@ -114,10 +114,14 @@ def running(
     environ: Mapping[str, str] | None = None,
     *,
     path: str = "",
+    out: IO[bytes] | None = None,
 ) -> Iterator[Server]:
-    """A server process, from the moment it listens (or answers `path` with 200) to its end."""
-    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
-    child = spawn(argv, core, environ, **quiet)
+    """A server process, from the moment it listens (or answers `path` with 200) to its end.
+
+    out: takes all that it prints; else its errors are shown.
+    """
+    printed = {"stdout": out or subprocess.DEVNULL, "stderr": out}
+    child = spawn(argv, core, environ, stdin=subprocess.DEVNULL, **printed)
     try:
         _await_server(child, port, path)
         yield Server(port, child.pid)

@@ -64,6 +64,8 @@ class UpstreamConfig(Section, frozen=True):
     """Seconds between two pieces of a body."""
     max_connections: Count = 1000
     """Bound of connections, for each worker."""
+    ttl: Annotated[float, Meta(ge=0)] = 0.0
+    """Seconds an answer of it lives for the same request; 0 means `exact.ttl`."""
     ask_usage: bool = True
     """Ask for usage in streams (`stream_options.include_usage`), so that a hit can replay it."""
     prices: dict[str, PriceConfig] = {}
@@ -84,6 +86,8 @@ class ExactConfig(Section, frozen=True):
     """Request headers that change no answer, beside those known; all others are part of the key."""
     deadline: Positive = 0.005
     """Seconds a lookup may take; past it the step is skipped."""
+    flight_deadline: Positive = 0.050
+    """Seconds to learn whether another replica asks the engine; past it this one does, too."""
     memory_bytes: Size = 64 * 1024 * 1024
     """Bound of the in-process LRU, for each worker."""
     disk_bytes: Size = 1024 * 1024 * 1024

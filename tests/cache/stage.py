@@ -12,7 +12,7 @@ from askonce.cache.ask import Ask, Collapsed, Limits, Live
 from askonce.cache.driver import Cache
 from askonce.cache.fleet import Fleet
 from askonce.cache.late import LateIndex
-from askonce.cache.leader import Parts
+from askonce.cache.parts import Parts
 from askonce.cache.steps import Steps
 from askonce.canonical.answer import Answer, StreamReader, facts, read_completion
 from askonce.canonical.key import Scope, exact_key

@@ -10,9 +10,9 @@ from askonce.lab.live import Live
 from askonce.lab.measured import Direct
 from askonce.lab.stream import Choice, Near
 from askonce.trust.alignment import pack
-from askonce.trust.desk import Manners
 from askonce.trust.ledger import Ledger, Policy
 from askonce.trust.reading import analyse
+from askonce.trust.sight import Manners
 from askonce.trust.verifier import Text
 from askonce.units import Cosine
 

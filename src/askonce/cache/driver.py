@@ -14,7 +14,7 @@ from askonce.flow import Hit
 
 if TYPE_CHECKING:
     from askonce.cache.ask import Ask, Reply
-    from askonce.cache.leader import Parts
+    from askonce.cache.parts import Parts
     from askonce.flow import Plan
 
 log = logging.getLogger(__name__)

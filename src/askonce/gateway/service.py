@@ -285,15 +285,21 @@ def _shared_figures(config: Config) -> Path | None:
 
 
 def _chat_settings(config: Config, parts: Parts) -> ChatSettings:
-    semantic = parts.index is not None
+    lives = Lives(
+        exact=Seconds(config.exact.ttl if config.exact.enabled else 0),
+        semantic=Seconds(config.semantic.ttl if parts.index is not None else 0),
+    )
+    ttls = zip((each.ttl for each in config.upstream), parts.upstreams, strict=True)
     return ChatSettings(
         max_body_bytes=config.server.max_body_bytes,
         max_temperature=config.semantic.max_temperature,
         by_meaning=config.semantic.conversations == "meaning",
-        lives=Lives(
-            exact=Seconds(config.exact.ttl if config.exact.enabled else 0),
-            semantic=Seconds(config.semantic.ttl if semantic else 0),
-        ),
+        lives=lives,
+        own_lives={
+            upstream.name: msgspec.structs.replace(lives, exact=Seconds(ttl))
+            for ttl, (_, upstream) in ttls
+            if ttl and config.exact.enabled
+        },
         debug=config.controls.debug,
     )
 

@@ -154,6 +154,31 @@ class Sealer:
         )
 
 
+class Told(msgspec.Struct, frozen=True):
+    """What a header claims, unchecked."""
+
+    namespace: bytes
+    block: bytes
+    group: int
+    epoch: int
+    codec: Codec | None
+    payload_bytes: int
+    sealed: bool
+    """With a secret."""
+
+
+def told_by(header: Buffer) -> Told | None:
+    """What a header claims; None for what is no header of this version."""
+    head = bytes(header)
+    if len(head) != HEADER_BYTES:
+        return None
+    magic, version, spelt, _, group, epoch, size, namespace, block = _FIELDS.unpack_from(head)
+    if magic != MAGIC or version != VERSION:
+        return None
+    codec = next((name for name, number in _CODECS.items() if number == spelt), None)
+    return Told(namespace, block, group, epoch, codec, size, any(head[_NONCE.start :]))
+
+
 class _Authenticator:
     """Says of header and payload that a holder of the secret wrote them."""
 

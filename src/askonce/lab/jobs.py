@@ -18,8 +18,8 @@ from askonce.lab.stream import Neighbourhood, by_group, erring, play, play_stati
 from askonce.lab.verdicts import PER_REQUEST
 from askonce.trust.bound import judge_error
 from askonce.trust.budget import Budget
-from askonce.trust.desk import Manners
 from askonce.trust.ledger import Ledger, Policy
+from askonce.trust.sight import Manners
 from askonce.units import Cosine
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from askonce.lab.measured import Sight
-    from askonce.trust.desk import Manners
+    from askonce.trust.sight import Manners
 
 _HERE = Place(b"lab", b"lab")
 _ALL = Place(b"lab", b"")

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from askonce.lab.players import PerEntry
     from askonce.lab.stream import Near
     from askonce.ports import Agreement, EvidenceSource, ReadText
-    from askonce.trust.desk import TrustDesk, Verdict
+    from askonce.trust.desk import TrustDesk
     from askonce.trust.names import Mode
+    from askonce.trust.sight import Verdict
 
 JUDGED = 4
 """Candidates whose answers are compared with a fresh one, as live."""

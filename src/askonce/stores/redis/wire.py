@@ -17,8 +17,6 @@ UNSENT = 64 * 1024 * 1024
 """Bytes that may wait for the server to read them."""
 LARGEST_REPLY = 512 * 1024 * 1024
 """Bytes of an unfinished reply, at which it is taken for garbage: no value can be longer."""
-
-
 MOST_PARTS = 1 << 20
 """Parts that the aggregates of an unfinished reply may announce; the parser makes room for all of
 them at once, so more are not even shown to it."""
@@ -74,7 +72,7 @@ class Headers:
                 at = stop + 2 if size < 0 else stop + 4 + size
                 continue
             if kind in _AGGREGATES:
-                self.parts += int(data[at + 1 : stop])
+                self.parts += max(int(data[at + 1 : stop]), 0)
                 if self.parts > MOST_PARTS:
                     raise ValueError("a reply of too many parts")
             at = stop + 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from tests.servers.redis import Kind
 
 pytestmark = [pytest.mark.anyio, pytest.mark.servers, pytest.mark.slow]
+
+log = logging.getLogger(__name__)
 
 CYCLES = 1000
 POOL = 16
@@ -83,6 +86,8 @@ async def test_nothing_is_left_behind(
         await lose(scene, wire, CYCLES - 50)
         await scene.until_it_hits(reworded=reworded)
         tasks_now, files_now = held()
+    log.info("%d, %d tasks, %d, %d files", tasks, tasks_now, files, files_now)
+    log.info("%d connections in %d cycles", wire.made, CYCLES)
     # A connection is two tasks for each of its ways and the wire's own, and two ends.
     assert tasks_now <= tasks + 5 * POOL
     assert files_now <= files + 2 * POOL

@@ -105,6 +105,7 @@ class Connection(asyncio.Protocol):
         self._waiting: deque[asyncio.Future[Any]] = deque()
         self._out: list[bytes] = []
         self._unread = 0
+        self._heard = self._said = 0
         self._headers = Headers()
         self._transport: asyncio.Transport | None = None
         self.lost: asyncio.Future[str] = self._loop.create_future()
@@ -114,6 +115,12 @@ class Connection(asyncio.Protocol):
     def waiting(self) -> int:
         """Calls without a reply."""
         return len(self._waiting)
+
+    @property
+    def moved(self) -> tuple[int, int, int]:
+        """Bytes heard, bytes that left, and bytes that still wait for the server to read."""
+        unsent = 0 if self._transport is None else self._transport.get_write_buffer_size()
+        return self._heard, self._said - unsent, unsent
 
     def call(self, command: bytes) -> asyncio.Future[Any]:
         """Send a packed command with all others of this turn of the loop; its reply to be.
@@ -158,6 +165,7 @@ class Connection(asyncio.Protocol):
         """See `asyncio.Protocol`."""
         reader, nothing = self._reader, self._nothing
         self._unread += len(data)
+        self._heard += len(data)
         headers = self._headers
         try:
             headers.read(data)
@@ -189,4 +197,6 @@ class Connection(asyncio.Protocol):
     def _flush(self) -> None:
         out, self._out = self._out, []
         if out and self._transport is not None:
-            self._transport.write(out[0] if len(out) == 1 else b"".join(out))
+            said = out[0] if len(out) == 1 else b"".join(out)
+            self._said += len(said)
+            self._transport.write(said)

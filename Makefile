@@ -1,7 +1,7 @@
 # The few commands of this repository; each installs what it needs into .venv first.
 PYTHON = $(shell scripts/find-python)
 BIN = .venv/bin
-CORE = src/askonce/canonical/*,src/askonce/policy/*,src/askonce/trust/*,src/askonce/tiers/*,src/askonce/flow.py,src/askonce/errors.py,src/askonce/events.py,src/askonce/units.py,src/askonce/config.py,src/askonce/ports/*
+CORE = src/askonce/canonical/*,src/askonce/policy/*,src/askonce/trust/*,src/askonce/tiers/*,src/askonce/flow.py,src/askonce/kv/sketch.py,src/askonce/kv/reuse.py,src/askonce/kv/admission.py,src/askonce/kv/fit.py,src/askonce/kv/prefill.py,src/askonce/kv/gate.py,src/askonce/kv/ledger.py,src/askonce/kv/curves.py,src/askonce/kv/sizes.py,src/askonce/kv/plan.py,src/askonce/errors.py,src/askonce/events.py,src/askonce/units.py,src/askonce/config.py,src/askonce/ports/*
 
 .PHONY: serve example story test test-stores test-kv servers check format lint lint-deploy types contracts coverage docs bench bench-stores bench-kv bench-peers pins serve-env dev-env clean
 
@@ -60,7 +60,7 @@ bench: dev-env ## measure; ARGS="exact" passes names
 	$(BIN)/python -m bench $(ARGS)
 
 bench-kv: dev-env servers ## measure the shared KV tier beside a bare socket and LMCache's pattern
-	$(BIN)/python -m bench kv $(ARGS)
+	$(BIN)/python -m bench kv kvsim $(ARGS)
 
 bench-peers: dev-env servers ## measure next to LiteLLM, redisvl and GPTCache, laid into .venv-peers
 	@$(BIN)/python scripts/peers.py

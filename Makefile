@@ -54,6 +54,7 @@ docs: dev-env
 
 bench-stores: dev-env servers ## measure the stores that replicas share
 	$(BIN)/python -m bench stores fleet $(ARGS)
+	$(BIN)/python -m bench faults scale --rounds 1 $(ARGS)
 
 bench: dev-env ## measure; ARGS="exact" passes names
 	$(BIN)/python -m bench $(ARGS)

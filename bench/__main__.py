@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bench.stats import Report
 
 ALONE = ("keys", "hits", "misses", "lookup", "decide", "isolation", "memory")
-NAMES = (*ALONE, "stores", "fleet", "vectors", "memcached", "kvsim")
+NAMES = (*ALONE, "stores", "fleet", "vectors", "memcached", "faults", "scale", "kvsim")
 """The last ones need servers, which `make servers` lays."""
 ON_REQUEST = ("kv", "peers")
 """Not among all: `kv` needs a store of its own, `peers` what scripts/peers.py lays."""

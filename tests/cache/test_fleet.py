@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.cache.stage import CAT, Stage, read, settle
+from tests.cache.test_fail_open import Dead
 
 from askonce.cache import fleet as fleets
 from askonce.errors import StoreError, UpstreamBroken
@@ -172,6 +173,23 @@ async def test_without_flights_each_asks_for_itself() -> None:
     board.down = True
     async with Stage(flights=board) as one, Stage(flights=board) as two:
         assert [(await one.get()).how, (await two.get()).how] == ["engine"] * 2
+
+
+@pytest.mark.parametrize(("error", "boarded"), [(StoreError("x"), 0), (None, 3)])
+async def test_a_store_that_is_away_is_asked_for_no_flight(
+    error: StoreError | None, boarded: int
+) -> None:
+    """Neither while it fails nor behind its breaker; one that is merely late is asked still."""
+    board = Board()
+    store = Dead(error)
+    deadline = 0.002 if error is None else 30.0
+    async with Stage(
+        store=store, flights=board, failures=3, deadline=deadline, semantic=False
+    ) as stage:
+        for number in range(6):
+            assert (await stage.get(f"Question {number}?")).how == "engine"
+            await stage.settled()
+    assert board.boarded == boarded
 
 
 @pytest.mark.parametrize("stream", [True, False])

@@ -32,14 +32,15 @@ from askonce.testing.caller import Answer, Caller
 from askonce.testing.embedders import HashingEmbedder
 from askonce.testing.engine import FakeEngine
 from askonce.testing.server import serving
-from askonce.vectors.local import LocalIndex
+from askonce.vectors.binding import Binding
+from askonce.vectors.urls import open_index
 from askonce.wiring import open_log, open_parts
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 
     from askonce.cache.driver import Cache
-    from askonce.ports import Embedder
+    from askonce.ports import Clock, Embedder
     from askonce.testing.answers import Asked
     from askonce.wiring import Built, Parts
 
@@ -189,13 +190,9 @@ def with_embedder(embedder: Embedder) -> Callable[..., Coroutine[Any, Any, Parts
 
     async def opens(config: Config, **kit: Any) -> Parts:
         parts = await open_parts(config, **kit)
-        index = LocalIndex(
-            Path(config.server.data_dir) / "vectors.sqlite3",
-            embedder=embedder.id,
-            dim=embedder.dim,
-            max_entries=config.semantic.max_entries,
-            **kit,
-        )
+        place = Path(config.server.data_dir)
+        binding = Binding(embedder.id, embedder.dim, config.semantic.max_entries, place)
+        index = open_index(config.semantic.index, binding=binding, **kit)
         evidence = open_log(config, **kit)
         return dataclasses.replace(parts, embedder=embedder, index=index, evidence=evidence)
 
@@ -208,9 +205,10 @@ async def open_house(
     *engines: FakeEngine,
     embedder: Embedder | None = None,
     started: bool = False,
+    clock: Clock | None = None,
     **sections: Any,
 ) -> AsyncIterator[House]:
-    """Start all; started: the engines run already and go on."""
+    """Start all; started: the engines run already and go on; clock: else the system's."""
     engines = engines or (FakeEngine(),)
     async with AsyncExitStack() as stack:
         if not started:
@@ -218,7 +216,7 @@ async def open_house(
                 await stack.enter_async_context(engine)
         config = config_of(data_dir, *(engine.url for engine in engines), **sections)
         opens = open_parts if embedder is None else with_embedder(embedder)
-        service = Service(config, open_parts=opens)
+        service = Service(config, open_parts=opens, clock=clock)
         port = await stack.enter_async_context(serving(service.gateway(), http=BoundedProtocol))
         house = House(service, port, engines)
         stack.push_async_callback(house.close)

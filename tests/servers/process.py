@@ -80,6 +80,11 @@ class Server:
 
     def start(self) -> None:
         """Run it and wait until it answers."""
+        self.begin()
+        self.await_ready()
+
+    def begin(self) -> None:
+        """Run it."""
         libraries = LAID / "debian" / "usr" / "lib" / f"{os.uname().machine}-linux-gnu"
         environment = {**os.environ, "LC_ALL": "C", "LD_LIBRARY_PATH": str(libraries)}
         with (self._folder / "server.log").open("ab") as log:
@@ -92,8 +97,12 @@ class Server:
                 stderr=log,
                 preexec_fn=die_with_parent,  # noqa: PLW1509 - one system call, no lock
             )
+
+    def await_ready(self) -> None:
+        """Wait until it answers; fails the test when it does not."""
         end = time.monotonic() + _PATIENCE
         while not self._ready():
+            assert self._process is not None
             if self._process.poll() is not None or time.monotonic() > end:
                 self.kill()
                 pytest.fail(f"{self._command[0]} did not start:\n{self.log[-2000:]}")

@@ -46,6 +46,8 @@ class Leader:
         self._gate = Gate(parts.confirmations, ask.author)
         self._meaning = ByMeaning(parts, ask, self._gate)
         self._kept: Entry | None = None
+        self._away = False
+        """The store is known to be away, so it is not asked who else asks the engine."""
 
     async def lead(self) -> None:
         """Bring about the flight's outcome; raises UpstreamError when the engine fails."""
@@ -98,6 +100,7 @@ class Leader:
             "store", parts.limits.exact_deadline, lambda: parts.exact.find(key)
         )
         if isinstance(found, Skipped):
+            self._away = found.cause in {"error", "breaker"}
             return state.missed(found.detail)
         if found is None:
             return state.missed()
@@ -130,7 +133,7 @@ class Leader:
     async def _send(self) -> UpstreamResponse | Hit:
         """The engine's answer, to us or to another replica, or an entry that just came."""
         fleet, ask = self._parts.fleet, self._ask
-        if fleet is None or self._flight.alone:
+        if fleet is None or self._flight.alone or self._away:
             return await ask.send()
         self._journey = journey = fleet.journey(ask, self._flight, self._stamp)
         entry = await journey.begin()

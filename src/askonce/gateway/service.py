@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from askonce.gateway.envelope import Envelope
     from askonce.gateway.http import Handler, Receive, Scope, Send
     from askonce.invalidation.watch import Watch
-    from askonce.ports import Headers
+    from askonce.ports import Clock, Headers
     from askonce.wiring import Built, Parts
 
     OpensParts = Callable[..., Coroutine[Any, Any, Parts]]
@@ -71,14 +71,16 @@ PATIENCE = 1.0
 class Service:
     """Everything behind the routes, from start to stop."""
 
-    def __init__(self, config: Config, *, open_parts: OpensParts = open_parts) -> None:
+    def __init__(
+        self, config: Config, *, open_parts: OpensParts = open_parts, clock: Clock | None = None
+    ) -> None:
         """Opens nothing: that needs a running event loop.
 
         open_parts: how the parts behind the configuration come about.
         """
         self._config = config
         self._open_parts = open_parts
-        self._clock = SystemClock()
+        self._clock = clock or SystemClock()
         self._figures = PrometheusSink(_shared_figures(config))
         self._sink = Fanout((self._figures, LogSink()))
         self._parts: Parts | None = None

@@ -12,7 +12,7 @@ from tests.stores.redis.hostile import Hostile, array, bulk, hostile
 
 from askonce.clock import SystemClock
 from askonce.errors import CacheFault, EntryUnreadable, StoreError
-from askonce.stores.redis import wire
+from askonce.stores.redis import link, wire
 from askonce.stores.redis.address import read_url
 from askonce.stores.redis.frame import build
 from askonce.stores.redis.store import RedisStore
@@ -307,3 +307,29 @@ async def test_without_a_server_calls_fail_at_once() -> None:
             await store.get(b"k")
     assert loop.time() - began < 0.5
     await store.close()
+
+
+async def test_a_long_value_on_its_way_is_a_sign_of_life(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long it takes, the connection is kept; silence after that is noticed."""
+    monkeypatch.setattr(link, "BEAT", 0.02)
+    monkeypatch.setattr(link, "PATIENCE", 0.1)
+    value = b"v" * 100_000
+
+    async def slowly(_: list[bytes]) -> bytes:
+        said = held(b"k", value)
+        for start in range(0, 80_000, 10_000):
+            server.shout(said[start : start + 10_000])
+            await asyncio.sleep(0.05)
+        return said[80_000:]
+
+    async def never(_: list[bytes]) -> bytes:
+        await asyncio.sleep(60)
+        return b""
+
+    async with meeting() as (server, store):
+        server.says = slowly
+        assert await store.get(b"k") == value
+        assert server.entered == 1
+        server.says = never
+        with pytest.raises(StoreError, match="silent"):
+            await store.get(b"k")

@@ -17,6 +17,11 @@ UNSENT = 64 * 1024 * 1024
 """Bytes that may wait for the server to read them."""
 LARGEST_REPLY = 512 * 1024 * 1024
 """Bytes of an unfinished reply, at which it is taken for garbage: no value can be longer."""
+MOST_PARTS = 1 << 20
+"""Parts that the aggregates of an unfinished reply may announce; the parser makes room for all of
+them at once, so more are not even shown to it."""
+LONGEST_LINE = 64 * 1024
+"""Bytes of a line that has not ended, at which it is taken for garbage."""
 
 
 class Refused(StoreError):
@@ -35,6 +40,47 @@ def pack(*parts: bytes | str | int) -> bytes:
         raw = part if isinstance(part, bytes) else str(part).encode()
         out += (b"$%d\r\n" % len(raw), raw, b"\r\n")
     return b"".join(out)
+
+
+class Headers:
+    """Reads the lines between the values of a stream of replies, before a parser obeys them."""
+
+    __slots__ = ("_begun", "_skip", "parts")
+
+    def __init__(self) -> None:
+        """Begin between two replies."""
+        self.parts = 0
+        """Announced since somebody set this to 0."""
+        self._skip = 0
+        self._begun = b""
+
+    def read(self, data: bytes) -> None:
+        """Look at the next bytes; raises ValueError for what no server says."""
+        if self._begun:
+            data, self._begun = self._begun + data, b""
+        at, end = self._skip, len(data)
+        while at < end:
+            stop = data.find(b"\r\n", at)
+            if stop < 0:
+                if end - at > LONGEST_LINE:
+                    raise ValueError("a line without end")
+                self._begun = data[at:]
+                break
+            kind = data[at]
+            if kind in _VALUES:
+                size = int(data[at + 1 : stop])
+                at = stop + 2 if size < 0 else stop + 4 + size
+                continue
+            if kind in _AGGREGATES:
+                self.parts += max(int(data[at + 1 : stop]), 0)
+                if self.parts > MOST_PARTS:
+                    raise ValueError("a reply of too many parts")
+            at = stop + 2
+        self._skip = max(at - end, 0) if not self._begun else 0
+
+
+_VALUES = frozenset(b"$=!")
+_AGGREGATES = frozenset(b"*%~>|")
 
 
 class Connection(asyncio.Protocol):
@@ -59,6 +105,8 @@ class Connection(asyncio.Protocol):
         self._waiting: deque[asyncio.Future[Any]] = deque()
         self._out: list[bytes] = []
         self._unread = 0
+        self._heard = self._said = 0
+        self._headers = Headers()
         self._transport: asyncio.Transport | None = None
         self.lost: asyncio.Future[str] = self._loop.create_future()
         """Done, with the reason, when the connection is of no more use."""
@@ -67,6 +115,12 @@ class Connection(asyncio.Protocol):
     def waiting(self) -> int:
         """Calls without a reply."""
         return len(self._waiting)
+
+    @property
+    def moved(self) -> tuple[int, int, int]:
+        """Bytes heard, bytes that left, and bytes that still wait for the server to read."""
+        unsent = 0 if self._transport is None else self._transport.get_write_buffer_size()
+        return self._heard, self._said - unsent, unsent
 
     def call(self, command: bytes) -> asyncio.Future[Any]:
         """Send a packed command with all others of this turn of the loop; its reply to be.
@@ -111,10 +165,13 @@ class Connection(asyncio.Protocol):
         """See `asyncio.Protocol`."""
         reader, nothing = self._reader, self._nothing
         self._unread += len(data)
+        self._heard += len(data)
+        headers = self._headers
         try:
+            headers.read(data)
             reader.feed(data)
             while (reply := reader.gets()) is not nothing:
-                self._unread = 0
+                self._unread = headers.parts = 0
                 if not self._take(reply):
                     return
         except self._garbage as error:
@@ -140,4 +197,6 @@ class Connection(asyncio.Protocol):
     def _flush(self) -> None:
         out, self._out = self._out, []
         if out and self._transport is not None:
-            self._transport.write(out[0] if len(out) == 1 else b"".join(out))
+            said = out[0] if len(out) == 1 else b"".join(out)
+            self._said += len(said)
+            self._transport.write(said)

@@ -154,6 +154,12 @@ class Sealer:
         )
 
 
+def epoch_of(header: Buffer) -> int:
+    """The epoch that a header claims, unchecked; 0 for one that is too short."""
+    head = bytes(header)
+    return _FIELDS.unpack_from(head)[5] if len(head) == HEADER_BYTES else 0
+
+
 class _Authenticator:
     """Says of header and payload that a holder of the secret wrote them."""
 

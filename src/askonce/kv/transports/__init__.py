@@ -1,0 +1,1 @@
+"""Ways to reach a store of blocks: one file each, over one small machine for sockets."""

@@ -1,0 +1,328 @@
+"""The servers that share the blocks between them, and calls that reach all of them at once."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import xxhash
+
+from askonce.clock import SystemClock
+from askonce.kv.ports import FAULTS, Buffer, Outcome, Outcomes
+from askonce.kv.transports.exchange import Exchange, drive
+from askonce.kv.transports.inbox import Garbage, Inbox, Reading, Redirect, read_line
+from askonce.kv.transports.wire import Dialler
+from askonce.policy.breaker import Breaker
+from askonce.units import Seconds
+
+if TYPE_CHECKING:
+    import ssl
+
+    from askonce.kv.transports.wire import Place, Wire
+
+_IDLE = 16
+"""Connections kept for the next call, at one server."""
+_LANE = 1024 * 1024
+"""Bytes from which a call is split over connections to one server."""
+_REDIRECTS = 3
+_clock = SystemClock()
+
+
+class Greeting(NamedTuple):
+    """What a new connection says before anything else."""
+
+    out: bytes
+    reading: Callable[[Inbox], Reading[None]]
+
+
+class Talk(NamedTuple):
+    """How one call is spoken; both take the index of a key in the call."""
+
+    out: Callable[[int], Sequence[Buffer]]
+    reading: Callable[[Inbox, int], Reading[Outcome]]
+    size: int = 0
+    """Bytes that move with one key."""
+
+
+class Endpoint:
+    """One server: its idle connections, and a breaker of its own."""
+
+    def __init__(
+        self,
+        place: Place,
+        *,
+        greeting: Greeting | None = None,
+        context: ssl.SSLContext | None = None,
+        breaker: Breaker | None = None,
+    ) -> None:
+        """Connect to nothing yet."""
+        self.place = place
+        self.seed = xxhash.xxh3_64_intdigest(str(place).encode())
+        self._greeting = greeting
+        self._dialler = Dialler(place, context)
+        self._idle: deque[Wire] = deque()
+        self._lock = threading.Lock()
+        self._closed = False
+        self._breaker = breaker or Breaker(failures=3, cooldown=Seconds(1.0))
+
+    def allows(self) -> bool:
+        """Whether it may be asked now."""
+        with self._lock:
+            return not self._closed and self._breaker.allows(_clock.monotonic())
+
+    def tell(self, *, works: bool | None, began: Seconds) -> None:
+        """Count how a call went; None for one that says nothing about the server."""
+        with self._lock:
+            if works is None:
+                self._breaker.abandoned()
+            elif works:
+                self._breaker.succeeded()
+            else:
+                self._breaker.failed(_clock.monotonic(), began=began)
+
+    def begin(self, out: list[Buffer], reading: ReadAll, deadline: Seconds) -> Exchange:
+        """An exchange over an idle connection, or a new one; raises OSError."""
+        wire = self._leased()
+        if wire is not None:
+            return Exchange(wire, out, reading(wire.inbox))
+        wire = self._dialler.dial(deadline)
+        if self._greeting is None:
+            return Exchange(wire, out, reading(wire.inbox))
+        whole = [self._greeting.out, *out]
+        return Exchange(wire, whole, _after(self._greeting, wire.inbox, reading))
+
+    def end(self, exchange: Exchange) -> None:
+        """Keep the connection for the next call, or drop it."""
+        with self._lock:
+            keep = exchange.fault is None and not self._closed and len(self._idle) < _IDLE
+            if keep:
+                self._idle.append(exchange.wire)
+        if not keep:
+            exchange.wire.close()
+
+    def close(self) -> None:
+        """Hang up; it is asked nothing any more."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, deque()
+        for wire in idle:
+            wire.close()
+
+    def _leased(self) -> Wire | None:
+        while True:
+            with self._lock:
+                if not self._idle:
+                    return None
+                wire = self._idle.pop()
+            if wire.silent:
+                return wire
+            wire.close()
+
+
+ReadAll = Callable[[Inbox], Reading[None]]
+
+
+def _after(greeting: Greeting, inbox: Inbox, reading: ReadAll) -> Reading[None]:
+    yield from greeting.reading(inbox)
+    yield from reading(inbox)
+
+
+class Routes(Protocol):
+    """Says which server a key lives on."""
+
+    @property
+    def endpoints(self) -> Sequence[Endpoint]:
+        """All servers that are known."""
+        ...
+
+    def prepare(self, deadline: Seconds) -> None:
+        """Learn what is needed before a call; blocks no longer than the deadline."""
+        ...
+
+    def route(self, key: bytes) -> Endpoint:
+        """Of this key."""
+        ...
+
+    def redirected(self, redirect: Redirect) -> Endpoint | None:
+        """The server that another one named; None for one that is not to be believed."""
+        ...
+
+
+class Rendezvous:
+    """Each key on the server that scores highest for it: a lost server moves only its own keys."""
+
+    def __init__(self, endpoints: Sequence[Endpoint]) -> None:
+        """endpoints: one at least."""
+        self.endpoints = tuple(endpoints)
+
+    def route(self, key: bytes) -> Endpoint:
+        """Of this key."""
+        if len(self.endpoints) == 1:
+            return self.endpoints[0]
+        return max(self.endpoints, key=lambda each: xxhash.xxh3_64_intdigest(key, each.seed))
+
+    def prepare(self, deadline: Seconds) -> None:
+        """Nothing is to be learnt."""
+
+    def redirected(self, redirect: Redirect) -> Endpoint | None:
+        """Servers outside a cluster name no others that could be believed."""
+        del redirect
+        return None
+
+
+class _Part(NamedTuple):
+    endpoint: Endpoint
+    indices: Sequence[int]
+    exchange: Exchange
+
+
+class Fleet:
+    """Calls over all servers at once, driven by the caller's thread."""
+
+    def __init__(self, routes: Routes, *, lanes: int = 1) -> None:
+        """lanes: connections that one large call may use at each server."""
+        self.routes = routes
+        self._lanes = lanes
+
+    def call(self, keys: Sequence[bytes], talk: Talk, deadline: Seconds) -> Outcomes:
+        """Speak of all keys in one round trip; one more for those that another server has."""
+        self.routes.prepare(deadline)
+        redirects: dict[int, Redirect] = {}
+        asked = _grouped((self.routes.route(key), index) for index, key in enumerate(keys))
+        outcomes = self._ask(asked, len(keys), (talk, redirects), deadline)
+        for _ in range(_REDIRECTS):
+            if not redirects:
+                break
+            followed, redirects = redirects, {}
+            self._follow(followed, outcomes, (talk, redirects), deadline)
+        return outcomes
+
+    def _follow(
+        self,
+        followed: dict[int, Redirect],
+        outcomes: Outcomes,
+        spoken: tuple[Talk, dict[int, Redirect]],
+        deadline: Seconds,
+    ) -> None:
+        """Ask the servers that were named."""
+        talk, redirects = spoken
+        for asking in (False, True):
+            named = [
+                (self.routes.redirected(redirect), index)
+                for index, redirect in followed.items()
+                if redirect.asking is asking
+            ]
+            asked = _grouped((place, index) for place, index in named if place is not None)
+            if asked:
+                how = _asking(talk) if asking else talk
+                told = self._ask(asked, len(outcomes), (how, redirects), deadline)
+                for _, indices in asked:
+                    for index in indices:
+                        outcomes[index] = told[index]
+
+    def _ask(
+        self,
+        asked: Sequence[tuple[Endpoint, Sequence[int]]],
+        count: int,
+        spoken: tuple[Talk, dict[int, Redirect]],
+        deadline: Seconds,
+    ) -> Outcomes:
+        """Speak to each server of the keys with these indices; the others stay `missing`."""
+        began = _clock.monotonic()
+        if began >= deadline:
+            return ["late"] * count
+        outcomes: list[Outcome] = ["missing"] * count
+        parts: list[_Part] = []
+        for endpoint, indices in asked:
+            if not endpoint.allows():
+                _set(outcomes, indices, "open")
+                continue
+            for mine in self._lanes_of(indices, spoken[0].size):
+                parts += _part(endpoint, mine, spoken, outcomes, deadline)
+        drive([part.exchange for part in parts], deadline)
+        for part in parts:
+            part.endpoint.end(part.exchange)
+            unread = [index for index in part.indices if outcomes[index] == "down"]
+            _set(outcomes, unread, part.exchange.fault or "broken")
+        for endpoint, indices in asked:
+            _judge(endpoint, [outcomes[index] for index in indices], began)
+        return outcomes
+
+    def _lanes_of(self, indices: Sequence[int], size: int) -> list[Sequence[int]]:
+        lanes = min(self._lanes, len(indices), 1 + size * len(indices) // _LANE)
+        return [indices[lane::lanes] for lane in range(lanes)]
+
+    def close(self) -> None:
+        """Hang up everywhere."""
+        for endpoint in self.routes.endpoints:
+            endpoint.close()
+
+
+def _grouped(placed: Iterable[tuple[Endpoint, int]]) -> list[tuple[Endpoint, list[int]]]:
+    groups: dict[Endpoint, list[int]] = {}
+    for endpoint, index in placed:
+        groups.setdefault(endpoint, []).append(index)
+    return list(groups.items())
+
+
+def _asking(talk: Talk) -> Talk:
+    """The same for keys that are on their way from one server of a cluster to another."""
+
+    def read(inbox: Inbox, index: int) -> Reading[Outcome]:
+        if (yield from read_line(inbox)) != b"+OK":
+            raise Garbage("no answer to ASKING")
+        return (yield from talk.reading(inbox, index))
+
+    return Talk(lambda index: (b"*1\r\n$6\r\nASKING\r\n", *talk.out(index)), read, talk.size)
+
+
+def _part(
+    endpoint: Endpoint,
+    indices: Sequence[int],
+    spoken: tuple[Talk, dict[int, Redirect]],
+    outcomes: Outcomes,
+    deadline: Seconds,
+) -> list[_Part]:
+    """The exchange for these keys; none where no connection can be begun."""
+    _set(outcomes, indices, "down")
+    out = [piece for index in indices for piece in spoken[0].out(index)]
+    try:
+        exchange = endpoint.begin(out, _reading_all(indices, spoken, outcomes), deadline)
+    except TimeoutError:
+        _set(outcomes, indices, "late")
+    except OSError:
+        pass
+    else:
+        return [_Part(endpoint, indices, exchange)]
+    return []
+
+
+def _reading_all(
+    indices: Sequence[int], spoken: tuple[Talk, dict[int, Redirect]], outcomes: Outcomes
+) -> ReadAll:
+    talk, redirects = spoken
+
+    def read(inbox: Inbox) -> Reading[None]:
+        for index in indices:
+            try:
+                outcomes[index] = yield from talk.reading(inbox, index)
+            except Redirect as redirect:
+                outcomes[index] = "refused"
+                redirects[index] = redirect
+
+    return read
+
+
+def _set(outcomes: Outcomes, indices: Sequence[int], outcome: Outcome) -> None:
+    for index in indices:
+        outcomes[index] = outcome
+
+
+def _judge(endpoint: Endpoint, outcomes: Outcomes, began: Seconds) -> None:
+    """Tell the breaker: a server works that said anything of use."""
+    if all(outcome == "open" for outcome in outcomes):
+        return  # it was not asked
+    works = any(outcome not in FAULTS for outcome in outcomes)
+    endpoint.tell(works=works, began=began)

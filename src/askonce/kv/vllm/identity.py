@@ -1,0 +1,169 @@
+"""Whose blocks an engine may load: its facts, by content."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from askonce.errors import ConfigError
+from askonce.kv.namespace import Hashing, Identity, Layout, model_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from askonce.kv.vllm.settings import VllmSettings
+
+SINGLE_KINDS = ("FullAttentionSpec", "MLAAttentionSpec", "TQFullAttentionSpec")
+"""Kinds of KV cache of which a block holds all that its tokens need."""
+_CRYPTOGRAPHIC = ("sha256", "sha256_cbor")
+_NOT_CONTENT = ("_name_or_path", "transformers_version", "name_or_path")
+
+
+def obstacle(config: Any, cache: Any) -> str | None:  # noqa: ANN401 - vLLM's own, in any version
+    """Why the blocks of this engine are neither loaded nor stored; None for no reason."""
+    parallel = config.parallel_config
+    groups = cache.kv_cache_groups
+    kinds = sorted({type(group.kv_cache_spec).__name__ for group in groups})
+    reasons = (
+        (not config.cache_config.enable_prefix_caching, "prefix caching is off"),
+        (len(groups) != 1, f"the model has {len(groups)} KV cache groups"),
+        (not set(kinds) <= set(SINGLE_KINDS), f"its KV cache is of kind {', '.join(kinds)}"),
+        (parallel.pipeline_parallel_size != 1, "pipeline parallelism is on"),
+        (_context(parallel) != 1, "context parallelism is on"),
+        (
+            getattr(config.cache_config, "calculate_kv_scales", False),
+            "KV scales are found at run time",
+        ),
+        (config.speculative_config is not None, "speculative decoding is on"),
+    )
+    found = [reason for holds, reason in reasons if holds]
+    return found[0] if found else None
+
+
+def identity_of(config: Any, cache: Any, settings: VllmSettings) -> Identity:  # noqa: ANN401
+    """The facts of this engine; equal in all of its processes. Raises ConfigError."""
+    model, parallel = config.model_config, config.parallel_config
+    spec = cache.kv_cache_groups[0].kv_cache_spec
+    return Identity(
+        model=weights_digest(settings.weights or model.model),
+        layout=Layout(
+            kv_dtype=f"{config.cache_config.cache_dtype}/{_name(getattr(spec, 'dtype', ''))}",
+            block_tokens=spec.block_size,
+            block_bytes=block_bytes(cache),
+            layout=layout_of(config, cache),
+            tensor_parallel=parallel.tensor_parallel_size,
+            pipeline_parallel=parallel.pipeline_parallel_size,
+            context_parallel=_context(parallel),
+            groups=tuple(type(group.kv_cache_spec).__name__ for group in cache.kv_cache_groups),
+        ),
+        hashing=hashing_of(config.cache_config.prefix_caching_hash_algo),
+        engine=f"{engine_version()} {_resolved(model)}",
+        tenant=settings.tenant,
+    )
+
+
+def weights_digest(model: str) -> bytes:
+    """Digest of the weights' folder, or of what the hub's cache holds; raises ConfigError."""
+    folder = Path(model)
+    if not folder.is_dir():
+        folder = _cached(model)
+    try:
+        return model_digest(folder)
+    except (OSError, ValueError) as reason:
+        raise ConfigError(
+            f"the weights cannot be told apart from others, so no KV is shared: {reason}"
+        ) from None
+
+
+def block_bytes(cache: Any) -> int:  # noqa: ANN401
+    """Bytes of one block over all layers that a worker has."""
+    return int(sum(tensor.size for tensor in cache.kv_cache_tensors) // cache.num_blocks)
+
+
+def layout_of(config: Any, cache: Any) -> str:  # noqa: ANN401
+    """What shapes bytes within a block: device, kernel and the engine's name of the layout."""
+    from vllm.platforms import current_platform
+
+    device = str(current_platform.device_type)
+    attention = getattr(config, "attention_config", None)
+    parts = [
+        device,
+        _instructions(config, cache) if device == "cpu" else "",
+        _name(getattr(attention, "backend", None) or os.environ.get("VLLM_ATTENTION_BACKEND", "")),
+        str(getattr(cache, "kv_cache_layout", None)),
+        os.environ.get("VLLM_KV_CACHE_LAYOUT", ""),
+    ]
+    return "/".join(parts)
+
+
+def hashing_of(algorithm: str) -> Hashing:
+    """How blocks are named, with the seed; raises ConfigError where it is a random one."""
+    from vllm.v1.core import kv_cache_utils
+
+    seed = os.environ.get("PYTHONHASHSEED")
+    fixed = getattr(kv_cache_utils, "DEFAULT_NONE_HASH_SEED", None)
+    if seed is None and algorithm in _CRYPTOGRAPHIC and fixed is not None:
+        seed = str(fixed)
+    if seed is None:
+        raise ConfigError(
+            f"blocks named by {algorithm} differ from one start of vLLM to the next:"
+            " set PYTHONHASHSEED to the same number for all replicas"
+        )
+    return Hashing(algorithm=algorithm, seed=seed)
+
+
+def engine_version() -> str:
+    """vLLM up to its minor version, within which its bytes agree."""
+    import vllm
+
+    return "vllm-" + ".".join(str(vllm.__version__).split(".")[:2])
+
+
+def _cached(name: str) -> Path:
+    try:
+        from huggingface_hub import snapshot_download
+
+        return Path(snapshot_download(name, local_files_only=True))
+    except (ImportError, OSError, ValueError):
+        raise ConfigError(
+            f"{name!r} is no folder and is not in the hub's cache: say where its weights are"
+            " with `weights`, or no KV is shared"
+        ) from None
+
+
+def _resolved(model: Any) -> str:  # noqa: ANN401
+    """Digest of how weights are read: type, quantisation, configuration after overrides."""
+    told: Mapping[str, object] = model.hf_text_config.to_dict()
+    fields = {name: value for name, value in told.items() if name not in _NOT_CONTENT}
+    text = json.dumps(
+        [_name(model.dtype), model.quantization, fields], sort_keys=True, default=repr
+    )
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _instructions(config: Any, cache: Any) -> str:  # noqa: ANN401
+    """The instruction set that the CPU kernel lays KV out for."""
+    spec = cache.kv_cache_groups[0].kv_cache_spec
+    machine = platform.machine()
+    try:
+        from vllm.v1.attention.backends.cpu_attn import _get_attn_isa
+
+        isa = _get_attn_isa(config.model_config.dtype, spec.block_size, spec.head_size)
+    except (ImportError, TypeError):
+        import torch
+
+        isa = torch.backends.cpu.get_cpu_capability()
+    return f"{machine}-{isa}"
+
+
+def _context(parallel: Any) -> int:  # noqa: ANN401
+    decode = int(getattr(parallel, "decode_context_parallel_size", 1))
+    return decode * int(getattr(parallel, "prefill_context_parallel_size", 1))
+
+
+def _name(value: object) -> str:
+    return str(getattr(value, "name", None) or value).removeprefix("torch.")

@@ -42,7 +42,7 @@ class Replica:
             "VLLM_CPU_KVCACHE_SPACE": "1",
             "VLLM_ENABLE_V1_MULTIPROCESSING": "1" if processes else "0",
             "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT))),
-            "OMP_NUM_THREADS": "2",
+            "OMP_NUM_THREADS": "1",
         }
         self._log = folder / f"engine-{time.monotonic_ns()}.log"
         with self._log.open("wb") as log:

@@ -1,0 +1,75 @@
+"""Engines that share a store, in processes of their own, give the answers of one that is alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.kv.vllm.replicas import replica, transfer
+from tests.kv.vllm.tiny import make_model
+from tests.servers.redis import redis
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Prompts = Callable[[int, int], list[int]]
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.servers,
+    pytest.mark.timeout(600),
+    pytest.mark.filterwarnings("ignore"),
+]
+TOKENS = 24
+
+
+def test_one_replica_loads_what_another_computed(
+    model: Path, tmp_path: Path, prompts: Prompts
+) -> None:
+    """A prefix of 2,000 tokens is computed once, and both replicas answer the same."""
+    prefix, other = prompts(2000, 1), prompts(2000, 2)
+    with redis("redis7", tmp_path) as store:
+        connector = transfer(store.unix_url)
+        with replica(model, tmp_path, connector, processes=True) as first:
+            first.tell("generate", prompts=[other])
+            cold = first.tell("generate", prompts=[prefix], tokens=TOKENS)
+        with replica(model, tmp_path, connector, processes=True) as second:
+            second.tell("generate", prompts=[prompts(2000, 3)])
+            shared = second.tell("generate", prompts=[prefix], tokens=TOKENS)
+            counted = second.tell("metrics")
+            timed = {"remote": second.tell("generate", prompts=[other])["seconds"]}
+            timed["local"] = second.tell("generate", prompts=[other])["seconds"]
+            timed["cold"] = second.tell("generate", prompts=[prompts(2000, 4)])["seconds"]
+    assert cold["cached"] == [0]
+    assert shared["cached"] == [1984]
+    assert shared["tokens"] == cold["tokens"]
+    assert counted["vllm:external_prefix_cache_hits"] == 1984
+    assert counted["vllm:prompt_tokens_by_source|local_compute"] == 2000 + 16
+    print("\nTTFT, 2,000 tokens:", {name: round(value, 4) for name, value in timed.items()})
+    print(f"remote hit: {timed['remote'] / timed['cold']:.2f} of cold")
+
+
+def test_new_weights_under_an_old_name_share_nothing(tmp_path: Path, prompts: Prompts) -> None:
+    """An engine whose weights were replaced in place computes, and answers as they do."""
+    pytest.importorskip("vllm", exc_type=ImportError)
+    prefix = prompts(300, 1)
+    folder = tmp_path / "weights"
+    with redis("redis7", tmp_path) as store:
+        connector = transfer(store.unix_url)
+        with replica(make_model(folder, seed=1), tmp_path, connector) as old:
+            before = old.tell("generate", prompts=[prefix], tokens=TOKENS)
+            old.tell("settle")
+        with replica(make_model(folder, seed=2), tmp_path, connector) as new:
+            after = new.tell("generate", prompts=[prefix], tokens=TOKENS)
+    assert before["cached"] == after["cached"] == [0]
+    assert before["tokens"] != after["tokens"]
+
+
+def test_a_policy_that_fails_requests_is_refused(model: Path, tmp_path: Path) -> None:
+    """vLLM's default, to fail what cannot be loaded, is an error at start that says what to set."""
+    connector = {**transfer("redis://127.0.0.1:1"), "kv_load_failure_policy": "fail"}
+    with pytest.raises(pytest.fail.Exception, match="kv_load_failure_policy"):  # noqa: SIM117
+        with replica(model, tmp_path, connector):
+            pass

@@ -119,7 +119,7 @@ class Epochs:
         """The record's epoch; 0 where there is none to be trusted, None where nobody knows."""
         header = bytearray(HEADER_BYTES)
         (said,) = self._transport.fetch(
-            [self._name], [memoryview(header)], [memoryview(b"")], deadline=deadline
+            [self._name], [memoryview(header)], [memoryview(bytearray())], deadline=deadline
         )
         if said in {"missing", "size"}:
             return 0
@@ -155,4 +155,4 @@ class Epochs:
     def _next(self, after: int) -> int:
         """Larger than any so far, and chosen by nobody else: milliseconds, then chance."""
         now = int(self._clock.now() * 1000) << _RANDOM_BITS | secrets.randbits(_RANDOM_BITS)
-        return max(after + 1 + secrets.randbits(_RANDOM_BITS), now)
+        return max(after + 1, now)

@@ -57,6 +57,7 @@ class BlockTransport(Protocol):
     Blocking, and never by more than 10 ms past `deadline`, which is a moment of
     `SystemClock.monotonic`. Nothing is raised for what a store does: a call returns an outcome for
     each key. After it has returned, no buffer is touched any more. Buffers are contiguous bytes.
+    A key has at most 240 bytes, none of them blank or a control.
     """
 
     def exists(self, keys: Sequence[bytes], *, deadline: Seconds) -> Outcomes:

@@ -1,5 +1,6 @@
 """Public conformance suites, fakes and a fake clock."""
 
+from askonce.testing.blocks import check_block_transport
 from askonce.testing.clock import FakeClock
 from askonce.testing.owners import check_store_owners
 from askonce.testing.revocations import check_revocations
@@ -13,6 +14,7 @@ from askonce.testing.stores import (
 __all__ = [
     "FakeClock",
     "RecordingSink",
+    "check_block_transport",
     "check_revocations",
     "check_store",
     "check_store_epoch",

@@ -185,9 +185,12 @@ class Fleet:
         """lanes: connections that one large call may use at each server."""
         self.routes = routes
         self._lanes = lanes
+        self._closed = False
 
     def call(self, keys: Sequence[bytes], talk: Talk, deadline: Seconds) -> Outcomes:
         """Speak of all keys in one round trip; one more for those that another server has."""
+        if self._closed:
+            return ["down"] * len(keys)
         self.routes.prepare(deadline)
         redirects: dict[int, Redirect] = {}
         asked = _grouped((self.routes.route(key), index) for index, key in enumerate(keys))
@@ -247,7 +250,8 @@ class Fleet:
             unread = [index for index in part.indices if outcomes[index] == "down"]
             _set(outcomes, unread, part.exchange.fault or "broken")
         for endpoint, indices in asked:
-            _judge(endpoint, [outcomes[index] for index in indices], began)
+            well = any(index in spoken[1] for index in indices)
+            _judge(endpoint, [outcomes[index] for index in indices], began, redirects=well)
         return outcomes
 
     def _lanes_of(self, indices: Sequence[int], size: int) -> list[Sequence[int]]:
@@ -256,6 +260,7 @@ class Fleet:
 
     def close(self) -> None:
         """Hang up everywhere."""
+        self._closed = True
         for endpoint in self.routes.endpoints:
             endpoint.close()
 
@@ -320,9 +325,9 @@ def _set(outcomes: Outcomes, indices: Sequence[int], outcome: Outcome) -> None:
         outcomes[index] = outcome
 
 
-def _judge(endpoint: Endpoint, outcomes: Outcomes, began: Seconds) -> None:
+def _judge(endpoint: Endpoint, outcomes: Outcomes, began: Seconds, *, redirects: bool) -> None:
     """Tell the breaker: a server works that said anything of use."""
     if all(outcome == "open" for outcome in outcomes):
         return  # it was not asked
-    works = any(outcome not in FAULTS for outcome in outcomes)
+    works = redirects or any(outcome not in FAULTS for outcome in outcomes)
     endpoint.tell(works=works, began=began)

@@ -1,0 +1,164 @@
+"""The epoch is followed, never goes back, and is not believed for long."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from askonce.errors import StoreError
+from askonce.kv.block import BlockKey, Sealer
+from askonce.kv.epochs import LEASE, Epochs
+from askonce.kv.transports.memory import MemoryTransport
+from askonce.testing import FakeClock
+from askonce.units import Seconds
+
+if TYPE_CHECKING:
+    from askonce.kv.ports import Outcome
+
+SCOPE = b"m" * 32
+SECRET = b"0123456789abcdef"
+
+
+class Bench:
+    """A store, a clock, and replicas."""
+
+    def __init__(self, secret: bytes = b"") -> None:
+        self.clock = FakeClock()
+        self.trouble: Outcome | None = None
+        self.transport = MemoryTransport(clock=self.clock, trouble=lambda *_: self.trouble)
+        self.secret = secret
+        self.name = b"ak1:epoch:" + SCOPE.hex().encode()
+
+    def replica(self) -> Epochs:
+        made = Epochs(self.transport, SCOPE, self.clock, secret=self.secret)
+        made.refresh()
+        return made
+
+    def record(self) -> bytes:
+        header = memoryview(bytearray(192))
+        soon = Seconds(self.clock.monotonic() + 1)
+        self.transport.fetch([self.name], [header], [memoryview(bytearray())], deadline=soon)
+        return bytes(header)
+
+    def write(self, header: bytes) -> None:
+        soon = Seconds(self.clock.monotonic() + 1)
+        self.transport.put([self.name], [header], [b""], ttl=None, deadline=soon, replace=True)
+
+    def lose(self) -> None:
+        self.transport.delete([self.name], deadline=Seconds(self.clock.monotonic() + 1))
+
+
+def test_replicas_agree() -> None:
+    """The first one makes the record, the others find it."""
+    bench = Bench()
+    one, two = bench.replica(), bench.replica()
+    assert one.current() is not None
+    assert one.current() == two.current()
+
+
+def test_a_bump_is_seen_by_the_next_reading() -> None:
+    """It is larger, at once here and after a reading elsewhere."""
+    bench = Bench()
+    one, two = bench.replica(), bench.replica()
+    before = one.current()
+    after = one.bump()
+    assert before is not None
+    assert after > before
+    assert one.current() == after
+    assert two.current() == before
+    two.refresh()
+    assert two.current() == after
+
+
+def test_a_reading_is_believed_for_a_second() -> None:
+    """A replica that cannot read serves nothing after that, and goes on when it can."""
+    bench = Bench()
+    one = bench.replica()
+    bench.trouble = "late"
+    assert not one.refresh()
+    bench.clock.advance(LEASE / 2)
+    assert one.current() is not None
+    bench.clock.advance(LEASE / 2)
+    assert one.current() is None
+    assert one.age == LEASE
+    bench.trouble = None
+    assert one.refresh()
+    assert one.current() is not None
+
+
+def test_a_lost_record_makes_a_larger_epoch() -> None:
+    """Even for a replica that has seen none: what was taken back stays so."""
+    bench = Bench()
+    one = bench.replica()
+    taken_back = one.bump()
+    bench.lose()
+    bench.clock.advance(0.002)
+    fresh = bench.replica()
+    now = fresh.current()
+    assert now is not None
+    assert now > taken_back
+    one.refresh()
+    assert one.current() == now
+
+
+def test_a_record_of_before_makes_a_larger_epoch() -> None:
+    """Replaying an old record brings no old block back."""
+    bench = Bench(SECRET)
+    one, two = bench.replica(), bench.replica()
+    old = bench.record()
+    taken_back = one.bump()
+    bench.write(old)
+    one.refresh()
+    now = one.current()
+    assert now is not None
+    assert now > taken_back
+    two.refresh()
+    assert two.current() == now
+
+
+@pytest.mark.parametrize("forged", [b"", b"x" * 192, b"short"])
+def test_a_record_that_is_none_is_replaced(forged: bytes) -> None:
+    """Bytes of somebody else count as a loss."""
+    bench = Bench(SECRET)
+    one = bench.replica()
+    before = one.current()
+    bench.write(forged or Sealer(SCOPE).seal(BlockKey(b"k"), b"", epoch=1 << 62))
+    one.refresh()
+    now = one.current()
+    assert before is not None
+    assert now is not None
+    assert before < now < 1 << 62
+
+
+def test_a_bump_that_cannot_be_told_is_kept_here() -> None:
+    """It raises; this replica serves nothing old, and tells the store when it is back."""
+    bench = Bench()
+    one, two = bench.replica(), bench.replica()
+    before = one.current()
+    bench.trouble = "down"
+    with pytest.raises(StoreError):
+        one.bump()
+    assert one.current() is None
+    bench.trouble = None
+    one.refresh()
+    two.refresh()
+    assert one.current() == two.current()
+    assert one.current() != before
+
+
+def test_it_follows_on_a_thread_of_its_own() -> None:
+    """Started, it reads by itself, whatever the transport raises."""
+    bench = Bench()
+
+    def explode(*_: object) -> None:
+        raise RuntimeError("a bug")
+
+    Epochs(MemoryTransport(trouble=explode), SCOPE, bench.clock).start()
+    one = Epochs(bench.transport, SCOPE, bench.clock)
+    one.start()
+    for _ in range(2000):
+        if one.current() is not None:
+            break
+    one.close()
+    assert one.refresh()

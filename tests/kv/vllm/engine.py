@@ -116,7 +116,9 @@ class Engine:
         for metric in self._llm.get_metrics():
             if hasattr(metric, "value"):
                 labels = "|".join(
-                    value for name, value in metric.labels.items() if name not in {"engine", "model_name"}
+                    value
+                    for name, value in metric.labels.items()
+                    if name not in {"engine", "model_name"}
                 )
                 found[f"{metric.name}|{labels}".rstrip("|")] = metric.value
         return found

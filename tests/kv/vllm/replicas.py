@@ -90,6 +90,8 @@ class Replica:
             ready, _, _ = select.select([self._out], [], [], max(0.0, end - time.monotonic()))
             piece = os.read(self._out, 1 << 20) if ready else b""
             if not piece:
+                if ready:
+                    self._process.wait(20)
                 why = "gave no answer" if not ready else "ended"
                 pytest.fail(f"the engine {why}:\n{self.log[-6000:]}")
             self._kept += piece
@@ -119,7 +121,9 @@ def replica(
     **more: Any,
 ) -> Iterator[Replica]:
     """An engine for the time of a test."""
-    engine = Replica({"model": str(model), "transfer": connector, **more}, folder, processes=processes)
+    engine = Replica(
+        {"model": str(model), "transfer": connector, **more}, folder, processes=processes
+    )
     try:
         yield engine
     finally:

@@ -88,7 +88,9 @@ def _filled(bench: Bench, prompt: list[int]) -> dict[str, Any]:
 
 
 def _blocks(connection: Any) -> list[bytes]:
-    return sorted(key for key in connection.keys("ak1:*") if b"epoch" not in key and key[-1:] != b"+")
+    return sorted(
+        key for key in connection.keys("ak1:*") if b"epoch" not in key and key[-1:] != b"+"
+    )
 
 
 def _count(bench: Bench, name: str) -> float:

@@ -23,7 +23,7 @@ class Adapters:
 
     def __init__(self, read: Callable[[Path], bytes] | None = None) -> None:
         """Read nothing yet."""
-        self._read = read or _folder_digest
+        self._read = read or folder_digest
         self._lock = threading.Lock()
         self._known: dict[tuple[int, str], bytes | None] = {}
         self._reader = Bulkhead("askonce-kv-adapters", threads=1, depth=64)
@@ -64,13 +64,13 @@ def bound(block_hash: bytes, adapter: bytes) -> bytes:
     ).digest()
 
 
-def _name(adapter: Any) -> tuple[int, str]:  # noqa: ANN401
-    return adapter.lora_int_id, str(adapter.lora_path)
-
-
-def _folder_digest(folder: Path) -> bytes:
-    """Raises OSError, also for a folder without files."""
+def folder_digest(folder: Path) -> bytes:
+    """Of an adapter's files, by their whole contents; raises OSError, also where there is none."""
     files = [path for path in folder.iterdir() if path.is_file()]
     if not files:
         raise OSError(f"there is no adapter in {folder}")
     return files_digest(files)
+
+
+def _name(adapter: Any) -> tuple[int, str]:  # noqa: ANN401
+    return adapter.lora_int_id, str(adapter.lora_path)

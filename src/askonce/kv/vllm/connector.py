@@ -18,13 +18,10 @@ from vllm.distributed.kv_transfer.kv_connector.v1.base import (
 
 from askonce.clock import SystemClock
 from askonce.errors import ConfigError
-from askonce.kv.codec import Int8
-from askonce.kv.namespace import namespace_of
-from askonce.kv.pool import BlockPool
-from askonce.kv.transports.urls import open_transport
 from askonce.kv.vllm.adapters import Adapters
 from askonce.kv.vllm.carrier import Carrier
 from askonce.kv.vllm.identity import identity_of, obstacle
+from askonce.kv.vllm.opening import open_pool
 from askonce.kv.vllm.planner import Plan, Planner, Rules
 from askonce.kv.vllm.settings import settings_from
 from askonce.kv.vllm.stats import AskOncePromMetrics, AskOnceStats, Increments
@@ -33,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from askonce.kv.namespace import Identity
-    from askonce.kv.vllm.settings import VllmSettings
+    from askonce.kv.pool import BlockPool
     from askonce.kv.vllm.staging import Bytes
     from askonce.kv.vllm.stats import Sample
 
@@ -144,8 +141,10 @@ class AskOnceConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc] #
             self._planner.may_forget(gpu_block_pool.reset_prefix_cache)
 
     def reset_cache(self) -> bool | None:
-        """Take back everything stored for this model, on all replicas."""
-        return None if self._planner is None else self._planner.reset()
+        """Take back everything stored for this model, on all replicas, if that is wanted."""
+        if self._planner is None or not self._settings.invalidate_on_reset:
+            return None
+        return self._planner.reset()
 
     def register_kv_caches(self, kv_caches: Mapping[str, Any]) -> None:
         """Where the blocks are; raises ConfigError where they are not in host memory."""
@@ -221,7 +220,7 @@ class AskOnceConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc] #
             self._pool.close()
 
     def _open(self, identity: Identity) -> None:
-        self._pool = open_pool(self._settings, identity, dtype=identity.layout.kv_dtype)
+        self._pool = open_pool(self._settings, identity)
         if self._role is not KVConnectorRole.SCHEDULER:
             return
         transfer = self._vllm_config.kv_transfer_config
@@ -246,19 +245,6 @@ class AskOnceConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc] #
             yield "askonce_kv_loaded_blocks_total", (), self._carrier.loaded_blocks
             yield "askonce_kv_lost_blocks_total", (), self._carrier.lost_blocks
             yield "askonce_kv_unstored_blocks_total", (), self._carrier.unstored_blocks
-
-
-def open_pool(settings: VllmSettings, identity: Identity, *, dtype: str) -> BlockPool:
-    """The pool of this engine's blocks; raises ConfigError."""
-    codec = Int8(dtype.rpartition("/")[2]) if settings.storage == "int8" else None
-    return BlockPool(
-        open_transport(settings.url),
-        namespace_of(identity),
-        scope=identity.model,
-        secret=settings.secret(),
-        codec=codec,
-        settings=settings.pool(),
-    )
 
 
 def _rows(name: str, tensor: Any, blocks: int) -> Bytes:  # noqa: ANN401

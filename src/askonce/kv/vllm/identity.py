@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from askonce.errors import ConfigError
 from askonce.kv.namespace import Hashing, Identity, Layout, model_digest
+from askonce.kv.vllm.adapters import folder_digest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,6 +51,7 @@ def identity_of(config: Any, cache: Any, settings: VllmSettings) -> Identity:  #
     spec = cache.kv_cache_groups[0].kv_cache_spec
     return Identity(
         model=weights_digest(settings.weights or model.model),
+        adapters=adapter_digests(settings),
         layout=Layout(
             kv_dtype=f"{config.cache_config.cache_dtype}/{_name(getattr(spec, 'dtype', ''))}",
             block_tokens=spec.block_size,
@@ -64,6 +66,42 @@ def identity_of(config: Any, cache: Any, settings: VllmSettings) -> Identity:  #
         engine=f"{engine_version()} {_resolved(model)}",
         tenant=settings.tenant,
     )
+
+
+def identity_of_tier(config: Any, row_bytes: int, settings: VllmSettings) -> Identity:  # noqa: ANN401
+    """The facts that vLLM's offloading tells, once its block hashes are seeded.
+
+    config: its OffloadingConfig. row_bytes: of a chunk, all workers' shards together.
+    """
+    cache, parallel = config.cache, config.parallel
+    return Identity(
+        model=weights_digest(settings.weights or config.model.name),
+        adapters=adapter_digests(settings),
+        layout=Layout(
+            kv_dtype=config.model.dtype,
+            block_tokens=cache.tokens_per_hash * cache.blocks_per_chunk,
+            block_bytes=row_bytes,
+            layout=_layout_of_tier(config),
+            tensor_parallel=parallel.tp_size,
+            pipeline_parallel=parallel.pp_size,
+            context_parallel=parallel.pcp_size * parallel.dcp_size,
+            groups=tuple(
+                f"{group.group_id}:{group.tokens_per_block}:{','.join(group.layer_names)}"
+                for group in config.groups
+            ),
+        ),
+        hashing=seeded_hashing(),
+        engine=engine_version(),
+        tenant=settings.tenant,
+    )
+
+
+def adapter_digests(settings: VllmSettings) -> tuple[bytes, ...]:
+    """Of the folders that the operator named; raises ConfigError."""
+    try:
+        return tuple(folder_digest(Path(each)) for each in settings.adapters)
+    except OSError as reason:
+        raise ConfigError(f"an adapter's files cannot be read: {reason}") from None
 
 
 def weights_digest(model: str) -> bytes:
@@ -116,11 +154,35 @@ def hashing_of(algorithm: str) -> Hashing:
     return Hashing(algorithm=algorithm, seed=seed)
 
 
+def seeded_hashing() -> Hashing:
+    """What the first block's parent is, in the process that names blocks; it tells both."""
+    from vllm.v1.core import kv_cache_utils
+
+    root: bytes | None = getattr(kv_cache_utils, "NONE_HASH", None)
+    if root is None:
+        raise ConfigError("vLLM names no blocks: prefix caching is off")
+    return Hashing(algorithm="of its root", seed=root.hex())
+
+
 def engine_version() -> str:
     """vLLM up to its minor version, within which its bytes agree."""
     import vllm
 
     return "vllm-" + ".".join(str(vllm.__version__).split(".")[:2])
+
+
+def _layout_of_tier(config: Any) -> str:  # noqa: ANN401
+    from vllm.platforms import current_platform
+
+    told = (
+        current_platform.device_type,
+        getattr(config, "kv_cache_layout", None),
+        getattr(config, "canonical_layout", False),
+        getattr(config, "replicated_layout", False),
+        os.environ.get("VLLM_ATTENTION_BACKEND", ""),
+        os.environ.get("VLLM_KV_CACHE_LAYOUT", ""),
+    )
+    return "/".join(map(str, told))
 
 
 def _cached(name: str) -> Path:

@@ -30,6 +30,8 @@ class VllmSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Keeps deployments apart that share a store."""
     weights: str = ""
     """Folder of the weights, where vLLM's own name of the model is not one."""
+    adapters: tuple[str, ...] = ()
+    """Folders of adapters that are loaded by name: new contents share nothing with old ones."""
     storage: Literal["raw", "int8"] = "raw"
     """How blocks are stored; `int8` is smaller and not exact."""
     ttl: float = 24 * 3600.0
@@ -37,6 +39,8 @@ class VllmSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     lookup_deadline: float = 0.05
     load_deadline: float = 1.0
     store_deadline: float = 5.0
+    invalidate_on_reset: bool = True
+    """When vLLM empties its caches, the store's blocks of this model are void for all replicas."""
     min_tokens: int = 64
     """A shorter hit is computed instead of loaded."""
     staging_bytes: int = 512 * MIB

@@ -41,7 +41,7 @@ class Increments:
             before = self._before.get((name, labels), 0.0)
             if value != before:
                 self._before[name, labels] = value
-                told["|".join((name, *labels))] = value - before if _is_counter(name) else value
+                told["|".join((name, *labels))] = value - before if is_counter(name) else value
         return told
 
 
@@ -59,7 +59,7 @@ class AskOnceStats(KVConnectorStats):  # type: ignore[misc] # vLLM is not typed 
     def aggregate(self, other: KVConnectorStats) -> KVConnectorStats:
         """Those of two processes, or of two moments."""
         for name, value in other.data.items():
-            counts = _is_counter(name.partition("|")[0])
+            counts = is_counter(name.partition("|")[0])
             self.data[name] = self.data.get(name, 0.0) + value if counts else value
         return self
 
@@ -81,7 +81,7 @@ class AskOncePromMetrics(KVConnectorPromMetrics):  # type: ignore[misc] # vLLM i
         """Register all of them."""
         super().__init__(vllm_config, metric_types, labelnames, per_engine_labelvalues)
         self._metrics = {
-            name: metric_types[Counter if _is_counter(name) else Gauge](
+            name: metric_types[Counter if is_counter(name) else Gauge](
                 name=name,
                 documentation=told,
                 labelnames=[*labelnames, *(each for each in labels.split(", ") if each)],
@@ -94,11 +94,12 @@ class AskOncePromMetrics(KVConnectorPromMetrics):  # type: ignore[misc] # vLLM i
         for key, value in transfer_stats_data.items():
             name, *labels = key.split("|")
             bound = self._metrics[name].labels(*self.per_engine_labelvalues[engine_idx], *labels)
-            if _is_counter(name):
+            if is_counter(name):
                 bound.inc(value)
             else:
                 bound.set(value)
 
 
-def _is_counter(name: str) -> bool:
+def is_counter(name: str) -> bool:
+    """Whether it only grows."""
     return name.endswith("_total")

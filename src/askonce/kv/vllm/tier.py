@@ -70,7 +70,7 @@ class AskOnceTier(SecondaryTierManager):  # type: ignore[misc] # vLLM is not typ
         self._settings = settings_from(own)
         self._config = offloading_spec.config
         weights_digest(self._settings.weights or self._config.model.name)
-        self._rows = np.asarray(primary_kv_view)
+        self._row_bytes = primary_kv_view.nbytes // len(primary_kv_view)
         self._clock = SystemClock()
         self._increments = Increments()
         self._told_at = 0.0
@@ -190,7 +190,7 @@ class AskOnceTier(SecondaryTierManager):  # type: ignore[misc] # vLLM is not typ
         if self._opened is not None or self._barred:
             return
         try:
-            identity = identity_of_tier(self._config, self._rows.strides[0], self._settings)
+            identity = identity_of_tier(self._config, self._row_bytes, self._settings)
             pool = open_pool(self._settings, identity)
         except ConfigError as reason:
             self._barred = True
@@ -212,7 +212,8 @@ class AskOnceTier(SecondaryTierManager):  # type: ignore[misc] # vLLM is not typ
             pool.submit_store(job.job_id, "", names, views)
 
     def _views(self, chunks: Sequence[int]) -> list[memoryview]:
-        return [memoryview(self._rows[int(chunk)]).cast("B") for chunk in chunks]
+        rows = np.asarray(self._primary_kv_view)
+        return [memoryview(rows[int(chunk)]).cast("B") for chunk in chunks]
 
     def _result(self, ended: Finished) -> JobResult:
         keys = list(self._jobs.pop(ended.id))

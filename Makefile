@@ -3,7 +3,7 @@ PYTHON = $(shell scripts/find-python)
 BIN = .venv/bin
 CORE = src/askonce/canonical/*,src/askonce/policy/*,src/askonce/trust/*,src/askonce/tiers/*,src/askonce/flow.py,src/askonce/errors.py,src/askonce/events.py,src/askonce/units.py,src/askonce/config.py,src/askonce/ports.py
 
-.PHONY: serve example story test test-stores servers check format lint types contracts coverage docs bench pins serve-env dev-env clean
+.PHONY: serve example story test test-stores test-kv test-kv-vllm servers check format lint types contracts coverage docs bench bench-kv bench-kv-vllm pins serve-env dev-env clean
 
 serve: serve-env ## start AskOnce; ARGS="--port 8401" passes flags
 	$(BIN)/askonce serve $(ARGS)
@@ -19,6 +19,9 @@ test: dev-env servers ## run the tests; ARGS="-k name" passes flags
 
 test-stores: dev-env servers ## run the tests against real servers, none left out
 	REQUIRE_TEST_SERVERS=1 $(BIN)/pytest -m servers $(ARGS)
+
+test-kv: dev-env servers ## test the shared KV tier: contract, faults, a million spoilt blocks; no engine needed
+	KV_TRIALS=1000000 REQUIRE_TEST_SERVERS=1 $(BIN)/pytest -s tests/kv tests/cli/test_kv_command.py $(ARGS)
 
 servers: dev-env ## lay Redis, Valkey, Memcached and PostgreSQL for the tests into .venv, without root
 	@$(BIN)/python scripts/servers.py
@@ -48,6 +51,9 @@ docs: dev-env
 
 bench: dev-env ## measure; ARGS="exact" passes names
 	$(BIN)/python -m bench $(ARGS)
+
+bench-kv: dev-env servers ## measure the shared KV tier beside a bare socket and LMCache's pattern
+	$(BIN)/python -m bench kv $(ARGS)
 
 pins: dev-env ## resolve the newest versions that pyproject.toml allows
 	scripts/pin

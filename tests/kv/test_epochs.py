@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -154,11 +155,14 @@ def test_it_follows_on_a_thread_of_its_own() -> None:
     def explode(*_: object) -> None:
         raise RuntimeError("a bug")
 
-    Epochs(MemoryTransport(trouble=explode), SCOPE, bench.clock).start()
+    sick = Epochs(MemoryTransport(trouble=explode), SCOPE, bench.clock)
+    sick.start()
     one = Epochs(bench.transport, SCOPE, bench.clock)
     one.start()
-    for _ in range(2000):
-        if one.current() is not None:
-            break
-    one.close()
-    assert one.refresh()
+    end = time.monotonic() + 5
+    while one.current() is None:
+        assert time.monotonic() < end
+        time.sleep(0.001)
+    for each in (one, sick):
+        each.close()
+    assert sick.current() is None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.servers.memcached import memcached
-from tests.servers.proxy import jitter, proxy
+from tests.servers.proxy import proxy
 from tests.servers.redis import redis
 
 from askonce.kv.block import BlockKey
@@ -57,10 +57,10 @@ def _names(count: int) -> list[bytes]:
     return [b"ak1:fault:%d" % number for number in range(count)]
 
 
-def _timed(transport: BlockTransport) -> tuple[list[float], set[Outcome]]:
+def _timed(transport: BlockTransport) -> tuple[list[tuple[float, float]], set[Outcome]]:
     """How long calls of each kind take past their deadlines, and what they say."""
     names = _names(16)
-    over: list[float] = []
+    over: list[tuple[float, float]] = []
     told: set[Outcome] = set()
     headers = [memoryview(bytearray(192)) for _ in names]
     payloads = [memoryview(bytearray(SIZE)) for _ in names]
@@ -74,16 +74,26 @@ def _timed(transport: BlockTransport) -> tuple[list[float], set[Outcome]]:
                 said = transport.fetch(names, headers, payloads, deadline=deadline)
             case _:
                 said = transport.put(names, headers, payloads, ttl=None, deadline=deadline)
-        over.append(time.perf_counter() - deadline)
+        late = time.perf_counter() - deadline
+        over.append((late, _overslept()))
         told |= set(said)
     return over, told
 
 
-def _assert_in_time(over: Sequence[float], what: str, noise: float) -> None:
-    """noise: how late this machine wakes sleepers anyhow."""
-    worst = sorted(over)[max(len(over) * 99 // 100 - 1, 0)]
-    sys.stdout.write(f"\n{what}: p99 {worst * 1000:+.1f} ms past the deadline")
-    assert worst <= SLACK + noise, f"{what}: {worst * 1000:.1f} ms late"
+def _assert_in_time(over: Sequence[tuple[float, float]], what: str) -> None:
+    """over: how late each call was, and how late this machine woke a sleeper right after it."""
+    place = max(len(over) * 99 // 100 - 1, 0)
+    worst, noise = (sorted(each)[place] for each in zip(*over, strict=True))
+    told = f"{what}: p99 {worst * 1000:+.1f} ms past the deadline, sleepers {noise * 1000:.1f} ms"
+    sys.stdout.write(f"\n{told}")
+    assert worst <= SLACK + noise, told
+
+
+def _overslept() -> float:
+    """How much later than asked for this machine wakes a sleeper just now, in seconds."""
+    began = time.perf_counter()
+    time.sleep(0.01)
+    return time.perf_counter() - began - 0.01
 
 
 @contextmanager
@@ -110,7 +120,6 @@ def _blackhole() -> Iterator[int]:
 @pytest.mark.parametrize("kind", ["redis", "memcached"])
 def test_trouble_on_the_wire(kind: str, trouble: Trouble, tmp_path: Path) -> None:
     """Calls end in time and bring nothing that was not asked for; then all is well again."""
-    noise = jitter()
     server = redis("redis7", tmp_path) if kind == "redis" else memcached(tmp_path)
     make = RespTransport if kind == "redis" else MemcachedTransport
     with server as running, proxy(running.port) as between:
@@ -122,7 +131,7 @@ def test_trouble_on_the_wire(kind: str, trouble: Trouble, tmp_path: Path) -> Non
         assert told <= (FAULTS | {"done", "present"} if trouble == "half" else FAULTS)
         assert set(_found(transport)) == {"done"}
         transport.close()
-    _assert_in_time(over, f"{kind}, {trouble}", noise)
+    _assert_in_time(over, f"{kind}, {trouble}")
 
 
 def _stored(transport: BlockTransport) -> list[Outcome]:
@@ -148,19 +157,18 @@ def _found(transport: BlockTransport) -> list[Outcome]:
 @pytest.mark.slow
 def test_a_server_that_is_dead_or_stopped(tmp_path: Path) -> None:
     """A frozen server and a killed one cost the deadline at most, and come back."""
-    noise = jitter()
     with redis("redis7", tmp_path) as running:
         transport = RespTransport(_patient(running.port))
         _stored(transport)
         running.server.signal(signal.SIGSTOP)
         over, told = _timed(transport)
         running.server.signal(signal.SIGCONT)
-        _assert_in_time(over, "SIGSTOP", noise)
+        _assert_in_time(over, "SIGSTOP")
         assert told == {"late"}
         assert set(_found(transport)) == {"done"}
         running.server.kill()
         over, told = _timed(transport)
-        _assert_in_time(over, "dead", noise)
+        _assert_in_time(over, "dead")
         assert told == {"down"}
         running.server.start()
         assert set(_stored(transport)) == {"done"}
@@ -170,12 +178,11 @@ def test_a_server_that_is_dead_or_stopped(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_black_hole() -> None:
     """A server that never answers a connection costs the deadline."""
-    noise = jitter()
     with _blackhole() as port:
         transport = RespTransport(_patient(port))
         over, told = _timed(transport)
         transport.close()
-    _assert_in_time(over, "black hole", noise)
+    _assert_in_time(over, "black hole")
     assert told <= {"late", "down"}
 
 
@@ -201,7 +208,6 @@ def test_a_full_server(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_flapping_store_under_a_pool(tmp_path: Path) -> None:
     """Lookups and loads through a pool end in time while the store comes and goes."""
-    noise = jitter()
     chance = random.Random(7)
     keys = [BlockKey(bytes([number]) * 32) for number in range(16)]
     views = [memoryview(bytearray(SIZE)) for _ in keys]
@@ -213,12 +219,12 @@ def test_a_flapping_store_under_a_pool(tmp_path: Path) -> None:
         for number in range(60):
             between.trouble = chance.choice(("none", "none", "none", "slow", "hang up", "garbage"))
             time.sleep(0.02)
-            looks.append(_lookup_took(pool, keys))
-            loads.append(_load_took(pool, number, keys, views))
+            looks.append((_lookup_took(pool, keys) - SPAN, _overslept()))
+            loads.append((_load_took(pool, number, keys, views) - SPAN, _overslept()))
         figures = pool.figures()
         pool.close()
-    _assert_in_time([took - SPAN for took in looks], "lookups, flapping", noise)
-    _assert_in_time([took - SPAN for took in loads], "loads, flapping", noise)
+    _assert_in_time(looks, "lookups, flapping")
+    _assert_in_time(loads, "loads, flapping")
     assert (figures.pinned, figures.open_lookups) == (0, 0)
     assert sum(count for (kind, _), count in figures.blocks.items() if kind == "load") == 60 * 16
 
@@ -270,3 +276,44 @@ def test_no_pin_leaks_in_an_abort_storm() -> None:
     assert (figures.pinned, figures.open_lookups) == (0, 0)
     assert sorted(ended) == list(range(10_000))
     assert all(figures.blocks["load", told] > 50 for told in ("done", "cancelled", "missing"))
+
+
+@pytest.mark.servers
+@pytest.mark.slow
+def test_a_name_with_several_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the first one does not answer, the next one is tried; without any it is late."""
+    with redis("redis7", tmp_path) as running:
+        found = [
+            (socket.AF_INET, socket.SOCK_STREAM, 6, "", (f"127.0.0.{host}", running.port))
+            for host in (2, 1)
+        ]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+        transport = open_transport(f"redis://somewhere:{running.port}")
+        assert set(_stored(transport)) == {"down"}
+        assert set(_stored(transport)) == {"done"}
+        transport.close()
+
+    def unknown(*_: object, **__: object) -> None:
+        raise socket.gaierror
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    transport = open_transport("redis://nowhere")
+    assert transport.exists([b"k"], deadline=Seconds(time.perf_counter() + 0.05)) == ["late"]
+    transport.close()
+
+
+@pytest.mark.servers
+@pytest.mark.slow
+def test_a_callers_mistake_stops_nothing(tmp_path: Path) -> None:
+    """Views that cannot be written raise, and the server is asked as before afterwards."""
+    with redis("redis7", tmp_path) as running:
+        transport = open_transport(running.url)
+        _stored(transport)
+        for _ in range(5):
+            soon = Seconds(time.perf_counter() + 1)
+            with pytest.raises((TypeError, BufferError)):
+                transport.fetch(
+                    _names(1), [memoryview(bytes(192))], [memoryview(bytes(SIZE))], deadline=soon
+                )
+        assert set(_found(transport)) == {"done"}
+        transport.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import select
 import socket
 import threading
-import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
@@ -95,13 +94,3 @@ def proxy(server_port: int, *, delay: float = 0.2) -> Iterator[Proxy]:
         yield made
     finally:
         made.close()
-
-
-def jitter(rounds: int = 100) -> float:
-    """How much later than asked for this machine wakes a sleeper: the 99th of 100, in seconds."""
-    late = []
-    for _ in range(rounds):
-        began = time.perf_counter()
-        time.sleep(0.002)
-        late.append(time.perf_counter() - began - 0.002)
-    return sorted(late)[rounds * 99 // 100 - 1]

@@ -28,6 +28,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             return doctor(
                 arguments.config, os.environ, settings_of(arguments), as_json=arguments.json
             )
+        if arguments.command == "kv":
+            from askonce.cli.kv import kv
+
+            return kv(arguments, os.environ)
         return _configured(arguments)
     except AskOnceError as reason:
         print(f"askonce: {reason}", file=sys.stderr)

@@ -45,6 +45,8 @@ def make_parser() -> argparse.ArgumentParser:
     _evaluate(commands.add_parser("evaluate", parents=[shared], help=measure))
     advise = "advise settings from a log of requests, with the evidence"
     _tune(commands.add_parser("tune", parents=[shared], help=advise))
+    store = "look at a store of KV blocks, measure it, or take its blocks back"
+    _kv(commands.add_parser("kv", help=store))
     return parser
 
 
@@ -100,6 +102,22 @@ def _invalidate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--list", action="store_true", help="print what was taken back so far")
     parser.add_argument("--why", default="", metavar="TEXT", help="a reason for the log")
     parser.add_argument("--yes", action="store_true", help="do not ask first")
+
+
+def _kv(parser: argparse.ArgumentParser) -> None:
+    actions = "stat, inspect (a block), bench or invalidate (a model)"
+    choices = ("stat", "inspect", "bench", "invalidate")
+    parser.add_argument("action", choices=choices, help=actions)
+    parser.add_argument("key", nargs="?", help="for inspect: a block's key as the store has it")
+    where = "the store, `redis://host:6379`; else ASKONCE_KV_URL"
+    parser.add_argument("--url", metavar="URL", help=where)
+    model = "for stat and invalidate: the folder with its weights"
+    parser.add_argument("--model", type=Path, metavar="DIR", help=model)
+    scope = "for stat and invalidate: the scope that an engine printed, instead of a model"
+    parser.add_argument("--scope", metavar="HEX", help=scope)
+    count, size = "for bench (default 32)", "for bench, of one block (default 2 MiB)"
+    parser.add_argument("--blocks", type=int, default=32, metavar="N", help=count)
+    parser.add_argument("--block-bytes", type=int, default=2 << 20, metavar="N", help=size)
 
 
 def _audit(parser: argparse.ArgumentParser) -> None:

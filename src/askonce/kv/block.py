@@ -154,10 +154,29 @@ class Sealer:
         )
 
 
-def epoch_of(header: Buffer) -> int:
-    """The epoch that a header claims, unchecked; 0 for one that is too short."""
+class Told(msgspec.Struct, frozen=True):
+    """What a header claims, unchecked."""
+
+    namespace: bytes
+    block: bytes
+    group: int
+    epoch: int
+    codec: Codec | None
+    payload_bytes: int
+    sealed: bool
+    """With a secret."""
+
+
+def told_by(header: Buffer) -> Told | None:
+    """What a header claims; None for what is no header of this version."""
     head = bytes(header)
-    return _FIELDS.unpack_from(head)[5] if len(head) == HEADER_BYTES else 0
+    if len(head) != HEADER_BYTES:
+        return None
+    magic, version, spelt, _, group, epoch, size, namespace, block = _FIELDS.unpack_from(head)
+    if magic != MAGIC or version != VERSION:
+        return None
+    codec = next((name for name, number in _CODECS.items() if number == spelt), None)
+    return Told(namespace, block, group, epoch, codec, size, any(head[_NONCE.start :]))
 
 
 class _Authenticator:

@@ -14,7 +14,7 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 from askonce.errors import StoreError, places
-from askonce.kv.block import HEADER_BYTES, BlockKey, Sealer, epoch_of
+from askonce.kv.block import HEADER_BYTES, BlockKey, Sealer, told_by
 from askonce.units import Seconds
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Epochs:
         """scope: 32 bytes, of all that is taken back together: the model's digest, as a rule."""
         self._transport = transport
         self._sealer = Sealer(scope, secret=secret)
-        self._name = b"ak1:epoch:" + scope.hex().encode()
+        self._name = self.name_of(scope)
         self._clock = clock
         self._turn = threading.Lock()
         """Held while the store is asked; `_lock` never is."""
@@ -51,6 +51,11 @@ class Epochs:
         self._read_at = Seconds(float("-inf"))
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
+
+    @staticmethod
+    def name_of(scope: bytes) -> bytes:
+        """The record's key in the store."""
+        return b"ak1:epoch:" + scope.hex().encode()
 
     def current(self) -> int | None:
         """The epoch, or None while it is not known for sure; never blocks."""
@@ -125,8 +130,10 @@ class Epochs:
             return 0
         if said != "done":
             return None
-        told = epoch_of(header)
-        return 0 if self._sealer.check(header, b"", _KEY, epoch=told) else told
+        told = told_by(header)
+        if told is None or self._sealer.check(header, b"", _KEY, epoch=told.epoch):
+            return 0
+        return told.epoch
 
     def _renewed(self, found: int, deadline: Seconds) -> int | None:
         """Store a new epoch, then see whose it became."""

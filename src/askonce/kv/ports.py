@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from askonce.units import Seconds
 
@@ -101,4 +101,20 @@ class BlockTransport(Protocol):
 
     def close(self) -> None:
         """Let go of all connections; a call after that finds the store `down`."""
+        ...
+
+
+class SupportsFigures(Protocol):
+    """A transport whose servers tell about themselves."""
+
+    def servers(self, *, deadline: Seconds) -> Mapping[str, Mapping[str, str] | None]:
+        """By address what each server says, in its own words; None where it says nothing."""
+        ...
+
+
+class SupportsPeek(Protocol):
+    """A transport that can look at a value without knowing its size."""
+
+    def peek(self, key: bytes, size: int, *, deadline: Seconds) -> bytes | None:
+        """At most `size` first bytes; None where there is nothing, or no answer."""
         ...

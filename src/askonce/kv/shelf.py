@@ -8,7 +8,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, Literal
 
 from askonce.kv.block import FLAWS, HEADER_BYTES, Sealer
-from askonce.kv.ports import OUTCOMES
+from askonce.kv.ports import FAULTS, OUTCOMES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,6 +35,9 @@ under way. `cancelled`: its request ended. `stale`: the epoch changed, or is not
 `failed_before`: it was there and could not be loaded a moment ago."""
 
 ALL_OUTCOMES: Final[tuple[str, ...]] = (*OUTCOMES, *(f"flaw_{each}" for each in FLAWS), *CAUSES)
+
+
+_AT_ONCE = 16 * 1024 * 1024
 
 
 class Shelf:
@@ -81,8 +84,29 @@ class Shelf:
     ) -> list[BlockOutcome]:
         """Receive and check; where the outcome is not `done`, the view's content is undefined.
 
-        What is flawed is removed from the store, so that a good one can take its place.
+        What is flawed is removed from the store, so that a good one can take its place. So many
+        bytes at once as a server may well hold ready for one connection; after a batch of which
+        nothing came, the rest is not asked for.
         """
+        outcomes: list[BlockOutcome] = []
+        while len(outcomes) < len(keys):
+            start = len(outcomes)
+            stop = start + _within(views[start:], _AT_ONCE)
+            batch = keys[start:stop], views[start:stop]
+            told = self._loaded(batch, epoch=epoch, deadline=deadline)
+            outcomes += told
+            if all(said in FAULTS for said in told):
+                outcomes += [told[-1]] * (len(keys) - stop)
+        return outcomes
+
+    def _loaded(
+        self,
+        batch: tuple[Sequence[BlockKey], Sequence[memoryview]],
+        *,
+        epoch: int,
+        deadline: Seconds,
+    ) -> list[BlockOutcome]:
+        keys, views = batch
         names = self.names(keys, epoch)
         into = [self._room_for(view) for view in views]
         headers = self._headers.lease(len(keys))
@@ -178,6 +202,17 @@ class Shelf:
         if self._codec is not None:
             self._codec.decode(payload, view)
         return "done"
+
+
+def _within(views: Sequence[memoryview], most: int) -> int:
+    """How many of the first views have no more bytes together; one at least."""
+    count = held = 0
+    for view in views:
+        held += view.nbytes
+        if count and held > most:
+            break
+        count += 1
+    return count
 
 
 class _Headers:

@@ -68,6 +68,11 @@ class Exchange:
         self.fault = fault
         self.over = True
 
+    def stop(self) -> None:
+        """Give up what is not over."""
+        if not self.over:
+            self.fail("late")
+
     def _send(self) -> None:
         while self._out:
             sent = self.wire.send(list(islice(self._out, _AT_ONCE)))
@@ -86,12 +91,13 @@ class Exchange:
         while not self.over and brought < _TURN:
             came = self.wire.receive(self._into)
             if not came:
-                return
+                break
             brought += came
             asked = sum(view.nbytes for view in self._into)
             self._advance(came)
             if came < asked and not self.wire.buffers_inside:
-                return
+                break
+        self.wire.expect(0 if self.over else self._into[0].nbytes)
 
     def _advance(self, came: int | None) -> None:
         try:

@@ -101,6 +101,8 @@ class Endpoint:
                 self._idle.append(exchange.wire)
         if not keep:
             exchange.wire.close()
+        if not exchange.wire.is_open:
+            self._dialler.failed()
 
     def close(self) -> None:
         """Hang up; it is asked nothing any more."""
@@ -172,6 +174,9 @@ class Rendezvous:
         return None
 
 
+ReadText = Callable[[Inbox], Reading[bytes | None]]
+
+
 class _Part(NamedTuple):
     endpoint: Endpoint
     indices: Sequence[int]
@@ -238,15 +243,23 @@ class Fleet:
             return ["late"] * count
         outcomes: list[Outcome] = ["missing"] * count
         parts: list[_Part] = []
-        for endpoint, indices in asked:
-            if not endpoint.allows():
-                _set(outcomes, indices, "open")
-                continue
-            for mine in self._lanes_of(indices, spoken[0].size):
-                parts += _part(endpoint, mine, spoken, outcomes, deadline)
-        drive([part.exchange for part in parts], deadline)
+        try:
+            for endpoint, indices in asked:
+                if not endpoint.allows():
+                    _set(outcomes, indices, "open")
+                    continue
+                for mine in self._lanes_of(indices, spoken[0].size):
+                    parts += _part(endpoint, mine, spoken, outcomes, deadline)
+            drive([part.exchange for part in parts], deadline)
+        except BaseException:
+            for endpoint, _ in asked:
+                endpoint.tell(works=None, began=began)
+            raise
+        finally:
+            for part in parts:
+                part.exchange.stop()
+                part.endpoint.end(part.exchange)
         for part in parts:
-            part.endpoint.end(part.exchange)
             unread = [index for index in part.indices if outcomes[index] == "down"]
             _set(outcomes, unread, part.exchange.fault or "broken")
         for endpoint, indices in asked:
@@ -258,11 +271,41 @@ class Fleet:
         lanes = min(self._lanes, len(indices), 1 + size * len(indices) // _LANE)
         return [indices[lane::lanes] for lane in range(lanes)]
 
+    def ask_all(self, out: bytes, reading: ReadText, deadline: Seconds) -> dict[str, bytes | None]:
+        """Ask each server the same; None for one that does not answer."""
+        self.routes.prepare(deadline)
+        return {
+            str(endpoint.place): _ask_one(endpoint, out, reading, deadline)
+            for endpoint in self.routes.endpoints
+        }
+
+    def ask_about(
+        self, key: bytes, out: bytes, reading: ReadText, deadline: Seconds
+    ) -> bytes | None:
+        """Ask the server of one key; None where it does not answer."""
+        self.routes.prepare(deadline)
+        return _ask_one(self.routes.route(key), out, reading, deadline)
+
     def close(self) -> None:
         """Hang up everywhere."""
         self._closed = True
         for endpoint in self.routes.endpoints:
             endpoint.close()
+
+
+def _ask_one(endpoint: Endpoint, out: bytes, reading: ReadText, deadline: Seconds) -> bytes | None:
+    told: list[bytes | None] = [None]
+
+    def read(inbox: Inbox) -> Reading[None]:
+        told[0] = yield from reading(inbox)
+
+    try:
+        exchange = endpoint.begin([out], read, deadline)
+    except OSError:
+        return None
+    drive([exchange], deadline)
+    endpoint.end(exchange)
+    return told[0]
 
 
 def _grouped(placed: Iterable[tuple[Endpoint, int]]) -> list[tuple[Endpoint, list[int]]]:

@@ -34,6 +34,10 @@ _RELATIVE = 30 * 24 * 3600
 """A longer life is told as a moment."""
 
 
+_MOST_STATS = 4096
+_LARGEST_ITEM = 1024 * 1024 * 1024
+
+
 class _Item(NamedTuple):
     block: int
     name: bytes
@@ -105,6 +109,16 @@ class MemcachedTransport:
         """The first items; without them the others are never asked for, and age away."""
         talk = Talk(lambda index: (b"md %b\r\n" % keys[index],), _read_status)
         return self._fleet.call(keys, talk, deadline)
+
+    def servers(self, *, deadline: Seconds) -> dict[str, dict[str, str] | None]:
+        """`stats` of each."""
+        told = self._fleet.ask_all(b"stats\r\n", _read_stats, deadline)
+        return {place: None if text is None else _fields(text) for place, text in told.items()}
+
+    def peek(self, key: bytes, size: int, *, deadline: Seconds) -> bytes | None:
+        """The beginning of the first item."""
+        told = self._fleet.ask_about(key, b"mg %b v\r\n" % key, _read_any_item, deadline)
+        return None if told is None else told[:size]
 
     def close(self) -> None:
         """Hang up everywhere."""
@@ -192,3 +206,30 @@ def _refusal(line: bytes) -> Outcome:
     if line.startswith(b"SERVER_ERROR"):
         return "refused"
     raise Garbage("no answer")
+
+
+def _read_stats(inbox: Inbox) -> Reading[bytes | None]:
+    lines: list[bytes] = []
+    while (line := (yield from read_line(inbox))) != b"END":
+        if not line.startswith(b"STAT ") or len(lines) > _MOST_STATS:
+            raise Garbage("no statistics")
+        lines.append(line[5:])
+    return b"\n".join(lines)
+
+
+def _read_any_item(inbox: Inbox) -> Reading[bytes | None]:
+    line = yield from read_line(inbox)
+    if line[:3] != b"VA ":
+        return None
+    size = read_number(line[3:].split(b" ", 1)[0])
+    if not 0 <= size <= _LARGEST_ITEM:
+        raise Garbage("an item larger than any")
+    value = bytearray(size)
+    yield from read_into(inbox, [memoryview(value)])
+    yield from read_end(inbox)
+    return bytes(value)
+
+
+def _fields(text: bytes) -> dict[str, str]:
+    lines = (line.partition(" ") for line in text.decode(errors="replace").splitlines())
+    return {name: value for name, blank, value in lines if blank}

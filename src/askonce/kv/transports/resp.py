@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from askonce.units import Seconds
 
 _NO_ROOM = (b"OOM", b"MAXMEMORY")
+_LONGEST_TEXT = 1024 * 1024
 _FOREIGN = b"WRONGTYPE"
 
 
@@ -84,6 +85,16 @@ class RespTransport:
         """UNLINK: the server frees the bytes on a thread of its own."""
         talk = Talk(lambda index: (command(b"UNLINK", keys[index]),), _read_count)
         return self._fleet.call(keys, talk, deadline)
+
+    def servers(self, *, deadline: Seconds) -> dict[str, dict[str, str] | None]:
+        """INFO of each."""
+        told = self._fleet.ask_all(command(b"INFO"), _read_text, deadline)
+        return {place: None if text is None else _fields(text) for place, text in told.items()}
+
+    def peek(self, key: bytes, size: int, *, deadline: Seconds) -> bytes | None:
+        """GETRANGE."""
+        out = command(b"GETRANGE", key, b"0", b"%d" % (size - 1))
+        return self._fleet.ask_about(key, out, _read_text, deadline) or None
 
     def close(self) -> None:
         """Hang up everywhere."""
@@ -178,3 +189,19 @@ def _redirect(rest: bytes, *, asking: bool) -> Redirect:
     """From `3999 127.0.0.1:6381`."""
     host, _, port = rest.rpartition(b" ")[2].rpartition(b":")
     return Redirect(host.decode("ascii", "replace"), read_number(port), asking=asking)
+
+
+def _read_text(inbox: Inbox) -> Reading[bytes | None]:
+    line = yield from read_line(inbox)
+    if line[:1] != b"$" or not 0 <= (size := read_number(line[1:])) <= _LONGEST_TEXT:
+        return None
+    text = bytearray(size)
+    yield from read_into(inbox, [memoryview(text)])
+    yield from read_end(inbox)
+    return bytes(text)
+
+
+def _fields(text: bytes) -> dict[str, str]:
+    """From lines of `name:value`."""
+    lines = (line.partition(":") for line in text.decode(errors="replace").splitlines())
+    return {name: value for name, colon, value in lines if colon}

@@ -64,8 +64,9 @@ def open_transport(url: str) -> BlockTransport:
 
 def parse(url: str) -> Target:
     """Take a URL apart; raises ConfigError."""
-    scheme, _, rest = url.replace("valkey", "redis", 1).partition("://")
-    if scheme not in SCHEMES:
+    scheme, colon, rest = url.partition("://")
+    scheme = scheme.replace("valkey", "redis", 1)
+    if scheme not in SCHEMES or not colon:
         known = ", ".join(f"{each}://" for each in SCHEMES)
         raise ConfigError(f"no KV store is known by {scheme!r}; known are: {known}")
     try:

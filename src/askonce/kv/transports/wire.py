@@ -20,10 +20,14 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 64
 """Buffers given to the kernel in one call."""
+_LEAST = 256 * 1024
 _FRESH = 30.0
 """Seconds for which the addresses of a name are taken as known."""
 _CONNECTING = frozenset({0, errno.EINPROGRESS})
 _clock = SystemClock()
+
+
+Address = tuple[socket.AddressFamily, tuple[str, int]]
 
 
 class Place(NamedTuple):
@@ -42,13 +46,14 @@ class Place(NamedTuple):
 class Wire:
     """A connection, from its first packet on; its owner polls it."""
 
-    __slots__ = ("_context", "_host", "_socket", "inbox", "is_open", "wants")
+    __slots__ = ("_context", "_host", "_least", "_socket", "inbox", "is_open", "wants")
 
     def __init__(self, wire: socket.socket, context: ssl.SSLContext | None, host: str) -> None:
         """Take over a socket that is connecting."""
         self._socket = wire
         self._context = context
         self._host = host
+        self._least = 1
         self.inbox = Inbox()
         self.is_open = False
         self.wants = select.POLLOUT
@@ -118,6 +123,13 @@ class Wire:
             raise ConnectionResetError("the server hung up")
         return count
 
+    def expect(self, count: int) -> None:
+        """So many bytes are sure to come next: a poller need not be woken for a few of them."""
+        least = min(count, _LEAST) if count >= _LEAST // 4 and self._context is None else 1
+        if least != self._least:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, least)
+            self._least = least
+
     @property
     def silent(self) -> bool:
         """Whether an idle connection is as it was left: open, and without a word."""
@@ -138,7 +150,7 @@ class Dialler:
         self._place = place
         self._context = context
         self._lock = threading.Lock()
-        self._known: tuple[socket.AddressFamily, tuple[str, int]] | None = _literal(place)
+        self._known = _literal(place)
         self._known_until = float("inf") if self._known else 0.0
         self._looking: threading.Event | None = None
 
@@ -148,6 +160,11 @@ class Dialler:
             return self._begin(socket.AF_UNIX, self._place.path)
         family, address = self._address(deadline)
         return self._begin(family, address)
+
+    def failed(self) -> None:
+        """A connection did not come about: try the name's next address first."""
+        with self._lock:
+            self._known = self._known[1:] + self._known[:1]
 
     def _begin(self, family: socket.AddressFamily, address: str | tuple[str, int]) -> Wire:
         wire = socket.socket(family, socket.SOCK_STREAM)
@@ -164,22 +181,22 @@ class Dialler:
             raise OSError(failed, "cannot connect")
         return Wire(wire, self._context, self._place.host)
 
-    def _address(self, deadline: Seconds) -> tuple[socket.AddressFamily, tuple[str, int]]:
+    def _address(self, deadline: Seconds) -> Address:
         with self._lock:
-            if self._known is not None and _clock.monotonic() < self._known_until:
-                return self._known
+            if self._known and _clock.monotonic() < self._known_until:
+                return self._known[0]
             if self._looking is None:
                 self._looking = threading.Event()
                 threading.Thread(
                     target=self._look, args=(self._looking,), name="askonce-kv-name", daemon=True
                 ).start()
             looking, known = self._looking, self._known
-        if known is not None:
-            return known
-        looking.wait(max(deadline - _clock.monotonic(), 0))
-        if self._known is None:
+        if not known:
+            looking.wait(max(deadline - _clock.monotonic(), 0))
+            known = self._known
+        if not known:
             raise TimeoutError(f"{self._place.host} has no address")
-        return self._known
+        return known[0]
 
     def _look(self, done: threading.Event) -> None:
         """`getaddrinfo` knows no deadline."""
@@ -192,17 +209,16 @@ class Dialler:
         with self._lock:
             self._looking = None
             if found:
-                host, port = found[0][4][:2]
-                self._known = found[0][0], (str(host), int(port))
+                self._known = tuple((each[0], (str(each[4][0]), int(each[4][1]))) for each in found)
                 self._known_until = _clock.monotonic() + _FRESH
         done.set()
 
 
-def _literal(place: Place) -> tuple[socket.AddressFamily, tuple[str, int]] | None:
+def _literal(place: Place) -> tuple[Address, ...]:
     """The address of a host that is one already."""
     try:
         version = ipaddress.ip_address(place.host).version
     except ValueError:
-        return None
+        return ()
     family = socket.AF_INET if version == 4 else socket.AF_INET6
-    return family, (place.host, place.port)
+    return ((family, (place.host, place.port)),)

@@ -119,7 +119,8 @@ def weights_digest(model: str) -> bytes:
 
 def block_bytes(cache: Any) -> int:  # noqa: ANN401
     """Bytes of one block over all layers that a worker has."""
-    return int(sum(tensor.size for tensor in cache.kv_cache_tensors) // cache.num_blocks)
+    group = cache.kv_cache_groups[0]
+    return int(group.kv_cache_spec.page_size_bytes * len(group.layer_names))
 
 
 def layout_of(config: Any, cache: Any) -> str:  # noqa: ANN401

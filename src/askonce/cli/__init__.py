@@ -28,6 +28,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             return doctor(
                 arguments.config, os.environ, settings_of(arguments), as_json=arguments.json
             )
+        if arguments.command == "kv" and arguments.action == "conformance":
+            from askonce.cli.kv_conformance import conformance
+
+            return conformance(arguments)
         if arguments.command == "kv":
             from askonce.cli.kv import kv
 

@@ -105,8 +105,8 @@ def _invalidate(parser: argparse.ArgumentParser) -> None:
 
 
 def _kv(parser: argparse.ArgumentParser) -> None:
-    actions = "stat, inspect (a block), bench or invalidate (a model)"
-    choices = ("stat", "inspect", "bench", "invalidate")
+    actions = "stat, inspect (a block), bench, invalidate (a model), conformance (of a connector)"
+    choices = ("stat", "inspect", "bench", "invalidate", "conformance")
     parser.add_argument("action", choices=choices, help=actions)
     parser.add_argument("key", nargs="?", help="for inspect: a block's key as the store has it")
     where = "the store, `redis://host:6379`; else ASKONCE_KV_URL"
@@ -118,6 +118,11 @@ def _kv(parser: argparse.ArgumentParser) -> None:
     count, size = "for bench (default 32)", "for bench, of one block (default 2 MiB)"
     parser.add_argument("--blocks", type=int, default=32, metavar="N", help=count)
     parser.add_argument("--block-bytes", type=int, default=2 << 20, metavar="N", help=size)
+    own = "askonce.kv.vllm:AskOnceConnector"
+    tried = "for conformance: any connector of vLLM (default AskOnce's own)"
+    parser.add_argument("--connector", default=own, metavar="MODULE:CLASS", help=tried)
+    extra = "for conformance: its kv_connector_extra_config; --url is added"
+    parser.add_argument("--extra", default="{}", metavar="JSON", help=extra)
 
 
 def _audit(parser: argparse.ArgumentParser) -> None:

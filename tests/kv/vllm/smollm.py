@@ -1,6 +1,6 @@
 """SmolLM2-135M-Instruct out of its GGUF, as a folder that vLLM reads; made once, kept in a cache.
 
-    python tests/kv/vllm/smollm.py
+python tests/kv/vllm/smollm.py
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ import random
 from typing import TYPE_CHECKING
 
 import pytest
-
 from tests.kv.vllm.tiny import VOCABULARY
 
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -75,10 +76,8 @@ class Replica:
 
     def kill(self) -> None:
         """End all of its processes at once."""
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         self._process.wait()
         if self._process.stdin is not None:
             self._process.stdin.close()

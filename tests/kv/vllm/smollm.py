@@ -57,4 +57,4 @@ def make() -> Path:
 
 
 if __name__ == "__main__":
-    print(make())  # noqa: T201
+    print(make())

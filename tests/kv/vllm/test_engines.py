@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
 from tests.kv.vllm.replicas import replica, transfer
 from tests.kv.vllm.tiny import make_model
 from tests.servers.redis import redis

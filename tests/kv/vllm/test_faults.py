@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
-
 from tests.kv.vllm.replicas import Replica, replica, transfer
 from tests.kv.vllm.weir import Weir, weir
 from tests.servers.redis import Redis, redis
@@ -225,7 +224,7 @@ def test_what_was_taken_back_is_computed(calm: Bench, prompts: Prompts) -> None:
 
 
 def test_many_requests_at_once(calm: Bench, prompts: Prompts) -> None:
-    """Fifty requests over ten prefixes: all answers are those of a cold run, and nothing is held."""
+    """Fifty requests over ten prefixes get the answers of a cold run, and nothing stays held."""
     heads = [prompts(320, 100 + index) for index in range(10)]
     asked = [head + prompts(20, 200 + index) for index in range(5) for head in heads]
     cold = calm.engine.tell("generate", prompts=asked, tokens=TOKENS, patience=120)

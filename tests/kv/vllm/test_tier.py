@@ -15,6 +15,8 @@ pytest.importorskip(
     "vllm", reason="there is no vLLM: run `make test-kv-vllm`", exc_type=ImportError
 )
 
+from tests.kv.vllm.weir import weir
+from tests.servers.redis import Redis, redis
 from vllm.utils.hashing import sha256
 from vllm.v1.core import kv_cache_utils
 from vllm.v1.kv_offload.base import LookupResult, ReqContext, ScheduleEndContext, make_offload_key
@@ -30,8 +32,6 @@ from vllm.v1.kv_offload.tiering.spec import TieringOffloadingSpec
 
 from askonce.errors import ConfigError
 from askonce.kv.vllm.tier import AskOnceTier
-from tests.kv.vllm.weir import weir
-from tests.servers.redis import Redis, redis
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,6 +77,12 @@ class Offloading:
             self.view[row] = blocks[key]
         self.manager.complete_store(told.keys_to_store, request)
         self.settle()
+
+    def reset(self) -> None:
+        """vLLM empties its caches, and its workers have nothing under way."""
+        self.manager.reset_cache()
+        if hasattr(self.manager, "on_reset_flushed"):
+            self.manager.on_reset_flushed()
 
     def settle(self) -> None:
         """Step until no job is under way."""
@@ -187,9 +193,8 @@ def test_another_identity_finds_nothing(
     store: Redis, model: Path, tmp_path: Path, other: str
 ) -> None:
     """Another tenant, other weights and another hash have other blocks."""
-    from vllm.utils.hashing import sha256_cbor
-
     from tests.kv.vllm.tiny import make_model
+    from vllm.utils.hashing import sha256_cbor
 
     keys = _keys(f"identity {other}")
     with offloading(store.unix_url, model) as first:
@@ -213,7 +218,7 @@ def test_a_spoilt_block_is_a_miss_and_stays_one(store: Redis, model: Path) -> No
     with driver.Redis(port=store.port) as intruder:
         (name,) = [
             each
-            for each in intruder.keys()
+            for each in intruder.keys("ak1:*")
             if keys[1][:-4].hex().encode() in each and each[-1:] != b"+"
         ]
         intruder.setrange(name, 500, b"\x00\x01")
@@ -242,7 +247,7 @@ def test_a_reset_takes_everything_back(store: Redis, model: Path) -> None:
     with offloading(store.unix_url, model) as engine:
         request = engine.begin("a")
         engine.store(request, dict.fromkeys(keys, 3))
-        engine.manager.reset_cache()
+        engine.reset()
         engine.store(request, dict.fromkeys(late, 4))
     with offloading(store.unix_url, model) as other:
         fresh = other.begin("b")
@@ -256,7 +261,7 @@ def test_a_reset_may_leave_the_store_alone(store: Redis, model: Path) -> None:
     with offloading(store.unix_url, model, invalidate_on_reset=False) as engine:
         request = engine.begin("a")
         engine.store(request, dict.fromkeys(keys, 3))
-        engine.manager.reset_cache()
+        engine.reset()
         assert engine.find(engine.begin("b"), keys[0])[0] is LookupResult.HIT
 
 

@@ -100,6 +100,8 @@ def _tried(
     if control:
         whole = bool(given) and set(given) == {_WRITTEN}
         return Finding(name, "shared" if whole else "not shared", told)
+    if given and _WRITTEN not in given:
+        return Finding(name, "error", f"{len(given)} blocks were promised and did not come")
     return Finding(name, "LEAK" if given else "isolated", told)
 
 

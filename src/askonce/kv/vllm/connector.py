@@ -221,6 +221,7 @@ class AskOnceConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc] #
 
     def _open(self, identity: Identity) -> None:
         self._pool = open_pool(self._settings, identity)
+        self._pool.epochs.refresh()
         if self._role is not KVConnectorRole.SCHEDULER:
             return
         transfer = self._vllm_config.kv_transfer_config

@@ -150,6 +150,8 @@ class StandIn:
         """A prompt by its name; no two share a block."""
         tokens = [3 + byte for byte in hashlib.shake_256(prompt.encode()).digest(TOKENS)]
         told = {"prompt_token_ids": tokens, **self._world.request}
+        if "prompt_embeds" in told:
+            told["prompt_embeds"] = told["prompt_embeds"] * torch.tensor(tokens)[:, None]
         return Request(
             request_id=f"{prompt}-{next(self._numbers)}",
             sampling_params=SamplingParams(max_tokens=1),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import shutil
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.kv.vllm import smollm
 from tests.kv.vllm.replicas import replica, transfer
-from tests.kv.vllm.tiny import make_model
+from tests.kv.vllm.tiny import make_adapter, make_model
 from tests.servers.redis import redis
 
 if TYPE_CHECKING:
@@ -24,13 +26,16 @@ pytestmark = [
 TOKENS = 24
 
 
+@pytest.mark.parametrize("which", ["random weights", "SmolLM2-135M"])
 def test_one_replica_loads_what_another_computed(
-    model: Path, tmp_path: Path, prompts: Prompts
+    model: Path, tmp_path: Path, prompts: Prompts, which: str
 ) -> None:
     """A prefix of 2,000 tokens is computed once, and both replicas answer the same."""
+    if which == "SmolLM2-135M":
+        model = smollm.made() or pytest.skip("run `python tests/kv/vllm/smollm.py`")
     prefix, other = prompts(2000, 1), prompts(2000, 2)
     with redis("redis7", tmp_path) as store:
-        connector = transfer(store.unix_url)
+        connector = transfer(store.unix_url, lookup_deadline=1.0, load_deadline=5.0)
         with replica(model, tmp_path, connector, processes=True) as first:
             first.tell("generate", prompts=[other])
             cold = first.tell("generate", prompts=[prefix], tokens=TOKENS)
@@ -46,7 +51,9 @@ def test_one_replica_loads_what_another_computed(
     assert shared["tokens"] == cold["tokens"]
     assert counted["vllm:external_prefix_cache_hits"] == 1984
     assert counted["vllm:prompt_tokens_by_source|local_compute"] == 2000 + 16
-    print("\nTTFT, 2,000 tokens:", {name: round(value, 4) for name, value in timed.items()})
+    print(
+        f"\n{which}, TTFT, 2,000 tokens:", {name: round(value, 4) for name, value in timed.items()}
+    )
     print(f"remote hit: {timed['remote'] / timed['cold']:.2f} of cold")
 
 
@@ -64,6 +71,37 @@ def test_new_weights_under_an_old_name_share_nothing(tmp_path: Path, prompts: Pr
             after = new.tell("generate", prompts=[prefix], tokens=TOKENS)
     assert before["cached"] == after["cached"] == [0]
     assert before["tokens"] != after["tokens"]
+
+
+def test_adapters_share_nothing(model: Path, tmp_path: Path, prompts: Prompts) -> None:
+    """A prefix under an adapter is shared under that adapter's content only."""
+    prefix, head = prompts(300, 1), prompts(64, 2)
+    one, two = make_adapter(tmp_path / "one", seed=1), make_adapter(tmp_path / "two", seed=2)
+    more: dict[str, Any] = {"enable_lora": True, "max_lora_rank": 8, "max_loras": 1}
+    said: dict[str, Any] = {}
+    with redis("redis7", tmp_path) as store:
+        connector = transfer(store.unix_url, lookup_deadline=1.0, load_deadline=5.0)
+        with replica(model, tmp_path, connector, **more) as engine:
+            for name, folder in (("one", one), ("two", two)):
+                lora = [name, 1 + len(said), str(folder)]
+                engine.tell("generate", prompts=[head], adapter=lora)
+                cold = engine.tell("generate", prompts=[prefix], tokens=TOKENS, adapter=lora)
+                engine.tell("settle")
+                engine.tell("reset")
+                warm = engine.tell("generate", prompts=[prefix], tokens=TOKENS, adapter=lora)
+                assert (cold["cached"], warm["cached"]) == ([0], [288])
+                assert cold["tokens"] == warm["tokens"]
+                said[name] = cold["tokens"]
+                engine.tell("reset")
+            plain = engine.tell("generate", prompts=[prefix], tokens=TOKENS)
+        shutil.copytree(two, one, dirs_exist_ok=True)
+        with replica(model, tmp_path, connector, **more) as changed:
+            lora = ["one", 1, str(one)]
+            changed.tell("generate", prompts=[head], adapter=lora)
+            anew = changed.tell("generate", prompts=[prefix], tokens=TOKENS, adapter=lora)
+    assert plain["cached"] == anew["cached"] == [0]
+    assert said["one"] != said["two"] != plain["tokens"]
+    assert anew["tokens"] == said["two"]
 
 
 def test_a_policy_that_fails_requests_is_refused(model: Path, tmp_path: Path) -> None:

@@ -61,3 +61,30 @@ def make_model(folder: Path, *, seed: int = 1) -> Path:
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     (folder / "config.json").write_text(json.dumps(CONFIG))
     return folder
+
+
+def make_adapter(folder: Path, *, seed: int, rank: int = 8) -> Path:
+    """A LoRA adapter of random weights for the query and value projections."""
+    import torch
+    from safetensors.torch import save_file
+
+    folder.mkdir(parents=True, exist_ok=True)
+    chance = torch.Generator().manual_seed(seed)
+    sizes = {"q_proj": HEADS * HEAD, "v_proj": KV_HEADS * HEAD}
+    tensors = {}
+    for layer in range(LAYERS):
+        for name, size in sizes.items():
+            at = f"base_model.model.model.layers.{layer}.self_attn.{name}"
+            tensors[f"{at}.lora_A.weight"] = torch.randn(rank, HIDDEN, generator=chance)
+            tensors[f"{at}.lora_B.weight"] = torch.randn(size, rank, generator=chance)
+    save_file(tensors, folder / "adapter_model.safetensors", metadata={"format": "pt"})
+    told = {
+        "peft_type": "LORA",
+        "task_type": "CAUSAL_LM",
+        "r": rank,
+        "lora_alpha": rank,
+        "target_modules": sorted(sizes),
+        "bias": "none",
+    }
+    (folder / "adapter_config.json").write_text(json.dumps(told))
+    return folder

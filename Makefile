@@ -25,9 +25,9 @@ test-kv: dev-env servers ## test the shared KV tier: contract, faults, a million
 
 test-kv-vllm: dev-env servers vllm-env ## test the shared KV tier on real vLLM engines for the CPU, in .venv-vllm
 	TEST_SERVERS=$(CURDIR)/.venv/servers .venv-vllm/bin/python -m pytest -W default -s tests/kv/vllm $(ARGS)
-	for tree in .venv-vllm/trees/*; do echo "the tier's contract, vLLM $${tree##*/}"; \
-	  TEST_SERVERS=$(CURDIR)/.venv/servers PYTHONPATH=$(CURDIR)/$$tree \
-	  .venv-vllm/bin/python -m pytest -W default -q tests/kv/vllm/test_tier.py || exit 1; done
+	for tree in .venv-vllm/trees/*; do echo "the contracts of vLLM $${tree##*/}"; \
+	  VLLM_TARGET_DEVICE=cpu TEST_SERVERS=$(CURDIR)/.venv/servers PYTHONPATH=$(CURDIR)/$$tree \
+	  .venv-vllm/bin/python -m pytest -W default -q tests/kv/vllm/test_tier.py tests/kv/vllm/test_conformance.py || exit 1; done
 
 servers: dev-env ## lay Redis, Valkey, Memcached and PostgreSQL for the tests into .venv, without root
 	@$(BIN)/python scripts/servers.py

@@ -32,10 +32,9 @@ class Engine:
             dtype="float32",
             enforce_eager=True,
             block_size=32,
-            max_model_len=4096,
-            skip_tokenizer_init=told.pop("skip_tokenizer_init", True),
+            skip_tokenizer_init=True,
             disable_log_stats=False,
-            **{"max_num_seqs": 16, **told},
+            **{"max_num_seqs": 16, "max_model_len": 4096, **told},
             **extra,
         )
 

@@ -104,6 +104,24 @@ def test_adapters_share_nothing(model: Path, tmp_path: Path, prompts: Prompts) -
     assert anew["tokens"] == said["two"]
 
 
+def test_preemption_changes_nothing(model: Path, tmp_path: Path, prompts: Prompts) -> None:
+    """Requests that lose their blocks and begin anew answer as one at a time do."""
+    asked = [prompts(100, seed) for seed in range(12)]
+    small: dict[str, Any] = {"max_model_len": 512, "num_gpu_blocks_override": 40}
+    with redis("redis7", tmp_path) as store:
+        connector = transfer(store.unix_url, lookup_deadline=1.0, load_deadline=5.0)
+        with replica(model, tmp_path, connector, **small) as engine:
+            alone = [engine.tell("generate", prompts=[each], tokens=120) for each in asked]
+            engine.tell("settle")
+            engine.tell("reset")
+            together = engine.tell("generate", prompts=asked, tokens=120, patience=120)
+            counted, figures = engine.tell("metrics"), engine.tell("settle")
+    assert counted["vllm:num_preemptions"] > 0
+    assert together["tokens"] == [each["tokens"][0] for each in alone]
+    assert figures["worker"]["askonce_kv_loaded_blocks_total"] > 0
+    assert figures["held"] == figures["following"] == figures["requests"] == 0
+
+
 def test_a_policy_that_fails_requests_is_refused(model: Path, tmp_path: Path) -> None:
     """vLLM's default, to fail what cannot be loaded, is an error at start that says what to set."""
     connector = {**transfer("redis://127.0.0.1:1"), "kv_load_failure_policy": "fail"}

@@ -281,6 +281,7 @@ def _scheduled(request: Any, blocks: list[int], computed: int) -> Any:  # noqa: 
             block_ids=(blocks,),
             num_computed_tokens=computed,
             lora_request=request.lora_request,
+            prompt_embeds=request.prompt_embeds,
         )
     ]
     output.num_scheduled_tokens = {request.request_id: request.num_tokens - computed}

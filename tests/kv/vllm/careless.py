@@ -37,7 +37,8 @@ class Careless(KVConnectorBase_V1):  # type: ignore[misc]
         """Nothing to remember."""
 
     def build_connector_meta(self, scheduled: Any) -> Any:
-        saves, loads = [], []
+        saves: list[Any] = []
+        loads: list[Any] = []
         for new in scheduled.scheduled_new_reqs:
             tokens = new.prompt_token_ids or [0] * new.prompt_len
             for index, block in enumerate(new.block_ids[0]):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[3]
 PYTHON = os.environ.get("VLLM_PYTHON", sys.executable)
+CORES = sorted(os.sched_getaffinity(0))
 START = 240.0
 """Seconds that an engine may take to start; three are usual, on a machine that is free."""
 
@@ -45,6 +46,8 @@ class Replica:
             "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT))),
             "OMP_NUM_THREADS": "1",
         }
+        if told.get("tensor_parallel_size", 1) > 1:
+            environment["VLLM_CPU_OMP_THREADS_BIND"] = "|".join(map(str, CORES))
         self._log = folder / f"engine-{time.monotonic_ns()}.log"
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(

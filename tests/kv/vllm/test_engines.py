@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shutil
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.kv.vllm import smollm
-from tests.kv.vllm.replicas import replica, transfer
+from tests.kv.vllm.replicas import CORES, replica, transfer
 from tests.kv.vllm.tiny import make_adapter, make_model
 from tests.servers.redis import redis
 
@@ -102,6 +103,23 @@ def test_adapters_share_nothing(model: Path, tmp_path: Path, prompts: Prompts) -
     assert plain["cached"] == anew["cached"] == [0]
     assert said["one"] != said["two"] != plain["tokens"]
     assert anew["tokens"] == said["two"]
+
+
+@pytest.mark.skipif(len(CORES) != 2, reason="binds a worker to each of two cores")
+def test_two_workers_share_their_shards(model: Path, tmp_path: Path, prompts: Prompts) -> None:
+    """With tensor parallelism each worker loads its own half, and one worker's blocks are none."""
+    prefix, head = prompts(500, 1), prompts(500, 2)
+    pair: dict[str, Any] = {"tensor_parallel_size": 2, "distributed_executor_backend": "mp"}
+    said = []
+    with redis("redis7", tmp_path) as store:
+        connector = transfer(store.unix_url, lookup_deadline=1.0, load_deadline=5.0)
+        for more in ({}, pair, pair):
+            with replica(model, tmp_path, connector, processes=True, **more) as engine:
+                engine.tell("generate", prompts=[head], patience=100)
+                said.append(engine.tell("generate", prompts=[prefix], tokens=8, patience=100))
+                time.sleep(1.5)
+    assert [each["cached"] for each in said] == [[0], [0], [480]]
+    assert said[0]["tokens"] == said[1]["tokens"] == said[2]["tokens"]
 
 
 def test_preemption_changes_nothing(model: Path, tmp_path: Path, prompts: Prompts) -> None:

@@ -164,7 +164,12 @@ def test_what_the_engine_held_before_an_epoch_makes_nothing_storable(pool: FakeP
     """Until its own cache was emptied, a request with a local hit stores nothing."""
     planner, asked, fresh = _planner(pool), request("a", 10), request("b", 10)
     emptied: list[bool] = []
-    planner.may_forget(lambda: not emptied.append(True))
+
+    def forget() -> bool:
+        emptied.append(True)
+        return True
+
+    planner.may_forget(forget)
     planner.begin(request("first", 10))
     pool.epochs.now = 2
     planner.begin(asked)

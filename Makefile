@@ -1,9 +1,9 @@
 # The few commands of this repository; each installs what it needs into .venv first.
 PYTHON = $(shell scripts/find-python)
 BIN = .venv/bin
-CORE = src/askonce/canonical/*,src/askonce/policy/*,src/askonce/trust/*,src/askonce/tiers/*,src/askonce/flow.py,src/askonce/errors.py,src/askonce/events.py,src/askonce/units.py,src/askonce/config.py,src/askonce/ports.py
+CORE = src/askonce/canonical/*,src/askonce/policy/*,src/askonce/trust/*,src/askonce/tiers/*,src/askonce/flow.py,src/askonce/kv/sketch.py,src/askonce/kv/reuse.py,src/askonce/kv/admission.py,src/askonce/kv/fit.py,src/askonce/kv/prefill.py,src/askonce/kv/gate.py,src/askonce/kv/ledger.py,src/askonce/kv/curves.py,src/askonce/kv/sizes.py,src/askonce/kv/plan.py,src/askonce/errors.py,src/askonce/events.py,src/askonce/units.py,src/askonce/config.py,src/askonce/ports/*
 
-.PHONY: serve example story test test-stores test-kv test-kv-vllm servers check format lint types contracts coverage docs bench bench-kv bench-kv-vllm pins serve-env dev-env vllm-env clean
+.PHONY: serve example story test test-stores test-kv test-kv-vllm servers check format lint lint-deploy types contracts coverage docs bench bench-stores bench-kv bench-kv-vllm bench-peers pins serve-env dev-env vllm-env clean
 
 serve: serve-env ## start AskOnce; ARGS="--port 8401" passes flags
 	$(BIN)/askonce serve $(ARGS)
@@ -29,7 +29,7 @@ test-kv-vllm: dev-env servers vllm-env ## test the shared KV tier on real vLLM e
 	  VLLM_TARGET_DEVICE=cpu TEST_SERVERS=$(CURDIR)/.venv/servers PYTHONPATH=$(CURDIR)/$$tree \
 	  .venv-vllm/bin/python -m pytest -W default -q tests/kv/vllm/test_tier.py tests/kv/vllm/test_conformance.py || exit 1; done
 
-servers: dev-env ## lay Redis, Valkey, Memcached and PostgreSQL for the tests into .venv, without root
+servers: dev-env ## lay real servers for the tests, and linters, into .venv, without root
 	@$(BIN)/python scripts/servers.py
 
 check: lint types contracts docs coverage ## all that a change must pass
@@ -41,6 +41,9 @@ format: dev-env ## put the code into shape
 lint: dev-env
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
+
+lint-deploy: dev-env servers ## check what is in deploy by the linters of its parts, none left out
+	REQUIRE_TEST_SERVERS=1 $(BIN)/pytest tests/deploy $(ARGS)
 
 types: dev-env
 	$(BIN)/mypy
@@ -55,6 +58,9 @@ coverage: dev-env servers
 docs: dev-env
 	$(BIN)/zensical build --strict --clean
 
+bench-stores: dev-env servers ## measure the stores that replicas share
+	$(BIN)/python -m bench stores fleet $(ARGS)
+
 bench: dev-env ## measure; ARGS="exact" passes names
 	$(BIN)/python -m bench $(ARGS)
 
@@ -62,7 +68,11 @@ bench-kv-vllm: dev-env servers vllm-env ## measure a prefix computed, held and l
 	TEST_SERVERS=$(CURDIR)/.venv/servers PYTHONPATH=src:. .venv-vllm/bin/python -m bench.kv_vllm
 
 bench-kv: dev-env servers ## measure the shared KV tier beside a bare socket and LMCache's pattern
-	$(BIN)/python -m bench kv $(ARGS)
+	$(BIN)/python -m bench kv kvsim $(ARGS)
+
+bench-peers: dev-env servers ## measure next to LiteLLM, redisvl and GPTCache, laid into .venv-peers
+	@$(BIN)/python scripts/peers.py
+	$(BIN)/python -m bench peers $(ARGS)
 
 pins: dev-env ## resolve the newest versions that pyproject.toml allows
 	scripts/pin
@@ -77,4 +87,4 @@ vllm-env:
 	@$(PYTHON) scripts/vllm.py
 
 clean: ## remove what the commands above made
-	rm -rf .venv .venv.lock .venv-vllm .venv-vllm.lock .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .coverage site
+	rm -rf .venv .venv.lock .venv-peers .venv-vllm .venv-vllm.lock .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .coverage site

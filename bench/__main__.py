@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 
     from bench.stats import Report
 
-NAMES = ("keys", "hits", "misses", "lookup", "decide", "isolation", "memory", "memcached")
-ON_REQUEST = ("kv",)
-"""Needs a store of its own; not among all."""
+ALONE = ("keys", "hits", "misses", "lookup", "decide", "isolation", "memory")
+NAMES = (*ALONE, "stores", "fleet", "vectors", "memcached", "kvsim")
+"""The last ones need servers, which `make servers` lays."""
+ON_REQUEST = ("kv", "peers")
+"""Not among all: `kv` needs a store of its own, `peers` what scripts/peers.py lays."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -40,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     tell(where)
     if cores().server == cores().client:
         tell("server and client share a core: absolute figures will be low")
-    reports = [_run(name, options) for name in chosen.names or NAMES]
+    reports = [_run(name, options) for name in chosen.names or ALONE]
     print(f"{where}\nmedian of {options.rounds} interleaved rounds\n")
     print(table(reports), flush=True)
     if chosen.json:

@@ -37,6 +37,8 @@ class Stream(msgspec.Struct):
     rate: float = 0.0
     """Requests a second; 0 means closed: as fast as answers come."""
     first_number: int = 0
+    numbers: int = 0
+    """How many numbers there are, used again and again; 0 for no end of them."""
 
 
 class Job(msgspec.Struct):
@@ -175,7 +177,9 @@ class Sender:
         if not self._numbered:
             return self._request
         self._number += 1
-        return self._request.replace(MARK.encode() * 6, _NUMBER % self._number)
+        again = self._stream.numbers
+        shown = self._number % again if again else self._number
+        return self._request.replace(MARK.encode() * 6, _NUMBER % shown)
 
 
 async def work(job: Job) -> list[Outcome]:

@@ -28,7 +28,7 @@ from bench.stats import Bar, Report, Sample, percentile
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from askonce.trust.desk import Lesson, Verdict
+    from askonce.trust.sight import Lesson, Verdict
     from askonce.worker import Worker
     from bench.options import Options
     from bench.questions import Case
@@ -134,9 +134,10 @@ class Bench:
 
     def __init__(self) -> None:
         """Make a desk that is warm with its first label."""
-        from askonce.trust.desk import Manners, TrustDesk
+        from askonce.trust.desk import TrustDesk
         from askonce.trust.ledger import Policy
         from askonce.trust.prior import shipped
+        from askonce.trust.sight import Manners
         from askonce.units import Cosine
         from bench.questions import DIM
 

@@ -15,7 +15,7 @@ import uvloop
 
 from askonce.cache.ask import Ask, Limits
 from askonce.cache.driver import Cache
-from askonce.cache.leader import Parts
+from askonce.cache.parts import Parts
 from askonce.cache.steps import Steps
 from askonce.cache.write_back import WriteBack
 from askonce.canonical.key import Scope, exact_key

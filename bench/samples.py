@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 WORDS = (
     "In short, a cache pays when the same question comes again before its answer is too old, "
@@ -21,7 +22,7 @@ MARK = "@@"
 
 def request_body(size: int, question: str = "When is a cache worth its memory?") -> bytes:
     """A chat request of about this many bytes."""
-    body = {
+    body: dict[str, Any] = {
         "model": "bench-model",
         "messages": [
             {"role": "system", "content": ""},

@@ -15,7 +15,7 @@ import urllib.request
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from bench.samples import HEADERS, PATH
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 ROOT = Path(__file__).parent.parent
-PATIENCE = 60.0
+PATIENCE = 120.0
 PRIORITY = -10
 """Niceness of all that is measured, so that other programs disturb it less; needs root."""
 UVICORN = (
@@ -65,7 +65,8 @@ def spawn(
 ) -> subprocess.Popen[bytes]:
     """A child bound to a core, and before its neighbours where that is allowed."""
     paths = [str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), **(environ or {})}
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("ASKONCE_")}
+    env = {**ours, "PYTHONPATH": os.pathsep.join(filter(None, paths)), **(environ or {})}
     return subprocess.Popen(argv, env=env, preexec_fn=partial(settle, core), **pipes)  # type: ignore[call-overload,no-any-return]  # noqa: PLW1509 - one thread here
 
 
@@ -86,13 +87,14 @@ class Server:
 
     def cpu(self) -> float:
         """Seconds of processor that it has used so far, its children included; 0 off Linux."""
-        return sum(map(_cpu_of, _family(self.pid)))
+        return sum(map(_cpu_of, family(self.pid)))
 
 
-def _family(pid: int) -> list[int]:
+def family(pid: int) -> list[int]:
+    """A process and all its descendants; itself alone off Linux."""
     with contextlib.suppress(OSError):
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        return [pid, *(each for child in children for each in _family(int(child)))]
+        return [pid, *(each for child in children for each in family(int(child)))]
     return [pid]
 
 
@@ -112,10 +114,14 @@ def running(
     environ: Mapping[str, str] | None = None,
     *,
     path: str = "",
+    out: IO[bytes] | None = None,
 ) -> Iterator[Server]:
-    """A server process, from the moment it listens (or answers `path` with 200) to its end."""
-    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
-    child = spawn(argv, core, environ, **quiet)
+    """A server process, from the moment it listens (or answers `path` with 200) to its end.
+
+    out: takes all that it prints; else its errors are shown.
+    """
+    printed = {"stdout": out or subprocess.DEVNULL, "stderr": out}
+    child = spawn(argv, core, environ, stdin=subprocess.DEVNULL, **printed)
     try:
         _await_server(child, port, path)
         yield Server(port, child.pid)

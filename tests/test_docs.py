@@ -62,7 +62,7 @@ def test_every_page_is_in_the_navigation() -> None:
     """No page of the site is unreachable."""
     navigation = (ROOT / "zensical.toml").read_text()
     pages = {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")}
-    assert pages == set(re.findall(r'"([\w/]+\.md)"', navigation))
+    assert pages == set(re.findall(r'"([\w/-]+\.md)"', navigation))
 
 
 def test_change_fragments_are_named_as_they_should_be() -> None:

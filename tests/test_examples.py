@@ -34,7 +34,8 @@ async def test_the_cache_learns_to_trust_and_to_stop(learning: dict[str, Any]) -
     found = await learning["story"](lines.append)
     told, known = found["shadow"]
     assert {one.how for one in told} == {"engine", "shadow"}
-    assert sum(known.shadow.values()) == sum(one.how == "shadow" for one in told)
+    would = sum(one.how == "shadow" for one in told)
+    assert 0.9 * would <= sum(known.shadow.values()) <= would, "a busy worker lets some cases go"
     told, known = found["on"]
     hits = [one for one in told if one.how == "cache"]
     assert len(hits) > len(told) / 2

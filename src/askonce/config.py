@@ -64,6 +64,8 @@ class UpstreamConfig(Section, frozen=True):
     """Seconds between two pieces of a body."""
     max_connections: Count = 1000
     """Bound of connections, for each worker."""
+    ttl: Annotated[float, Meta(ge=0)] = 0.0
+    """Seconds an answer of it lives for the same request; 0 means `exact.ttl`."""
     ask_usage: bool = True
     """Ask for usage in streams (`stream_options.include_usage`), so that a hit can replay it."""
     prices: dict[str, PriceConfig] = {}
@@ -77,13 +79,15 @@ class ExactConfig(Section, frozen=True):
     enabled: bool = True
     """Whether the same request is answered from the cache."""
     store: str = "sqlite"
-    """`sqlite` (in data_dir), `sqlite:///path`, `memory`, or `memcached://host:port,host:port`."""
+    """`sqlite` (in data_dir), `sqlite:///path`, `memory`, or a URL of Redis or Memcached."""
     ttl: Positive = 3600.0
     """Seconds an answer lives, unless its caller asks otherwise."""
     ignored_headers: tuple[str, ...] = ()
     """Request headers that change no answer, beside those known; all others are part of the key."""
     deadline: Positive = 0.005
     """Seconds a lookup may take; past it the step is skipped."""
+    flight_deadline: Positive = 0.050
+    """Seconds to learn whether another replica asks the engine; past it this one does, too."""
     memory_bytes: Size = 64 * 1024 * 1024
     """Bound of the in-process LRU, for each worker."""
     disk_bytes: Size = 1024 * 1024 * 1024
@@ -143,6 +147,8 @@ class SemanticConfig(Section, frozen=True):
     """Threads of the embedder, for each worker."""
     queue: Count = 8
     """Texts that may wait for the embedder; past it the tier is skipped."""
+    index: str = "local"
+    """`local` or `faiss` (in data_dir), or the URL of a vector index that replicas share."""
     max_entries: Count = 200_000
     """Bound of the vector index; the oldest leave first."""
 

@@ -15,6 +15,7 @@ Part = Literal[
     "hot",
     "store",
     "store_write",
+    "flight",
     "embedder",
     "index",
     "semantic",

@@ -10,8 +10,9 @@ import numpy as np
 
 from askonce.cache.ask import Ask, Collapsed, Limits, Live
 from askonce.cache.driver import Cache
+from askonce.cache.fleet import Fleet
 from askonce.cache.late import LateIndex
-from askonce.cache.leader import Parts
+from askonce.cache.parts import Parts
 from askonce.cache.steps import Steps
 from askonce.canonical.answer import Answer, StreamReader, facts, read_completion
 from askonce.canonical.key import Scope, exact_key
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
     from askonce.cache.learning import Learning
     from askonce.canonical.entry import Entry
-    from askonce.ports import VectorIndex
+    from askonce.ports import SupportsFlights, VectorIndex
     from askonce.testing.answers import Script
 
 LIVES = Lives(exact=Seconds(60), semantic=Seconds(600))
@@ -122,6 +123,7 @@ class Stage:
         patient: bool = False,
         floor: float = 0.6,
         learning: Callable[[Stage, SemanticTier, Steps], Learning] | None = None,
+        flights: SupportsFlights | None = None,
     ) -> None:
         self.clock = FakeClock()
         self.sink = RecordingSink()
@@ -153,6 +155,7 @@ class Stage:
                 clock=self.clock,
                 sink=self.sink,
                 learning=self.learning,
+                fleet=Fleet(flights, steps, Seconds(deadline)) if flights else None,
                 late=LateIndex(tier, steps, clock=self.clock, sink=self.sink),
             )
         )

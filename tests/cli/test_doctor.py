@@ -179,11 +179,16 @@ async def test_a_store_is_opened(config: Config) -> None:
 async def test_the_embedder_is_tried(config: Config) -> None:
     """The real embedder works, a missing model is told, too short a deadline is told."""
     on = SemanticConfig(deadline=30.0)
-    (finding,) = await checks.check_semantic(changed(config, semantic=on))
-    assert (finding.state, "to embed a question" in finding.says) == ("ok", True)
+    found, index = await checks.check_semantic(changed(config, semantic=on))
+    assert (found.state, "to embed a question" in found.says) == ("ok", True)
+    assert (index.state, "local, 0 entries" in index.says) == ("ok", True)
     slow = SemanticConfig(deadline=1e-9)
-    (finding,) = await checks.check_semantic(changed(config, semantic=slow))
-    assert "slower than its deadline" in finding.says
+    for finding in await checks.check_semantic(changed(config, semantic=slow)):
+        assert "slower than its deadline" in finding.says
+    gone = SemanticConfig(deadline=30.0, index="qdrant://:secret@127.0.0.1:9")
+    _, index = await checks.check_semantic(changed(config, semantic=gone))
+    assert (index.part, index.state, "start its server" in index.mend) == ("index", "warn", True)
+    assert "secret" not in index.says
     missing = SemanticConfig(model="/no.onnx")
     (finding,) = await checks.check_semantic(changed(config, semantic=missing))
     assert (finding.state, "it is off" in finding.says) == ("warn", True)

@@ -132,7 +132,7 @@ def test_a_taken_port_is_told(
 @pytest.mark.parametrize(
     ("variables", "words"),
     [
-        ({"EXACT__STORE": "redis://h"}, "no store is known by 'redis'"),
+        ({"EXACT__STORE": "mongo://h"}, "no store is known by 'mongo'"),
         ({"SERVER__DATA_DIR": "file/below"}, "cannot be used: Not a directory"),
         ({"SERVER__DATA_DIR": "damaged"}, "damaged/secret is damaged"),
         ({"UPSTREAM_URL": "http://h:x/v1"}, "the url must look like"),

@@ -55,11 +55,13 @@ class HeldEncoder(Encoder):
         self.id = "held"
         self.dim = 2
         self.window = 256
+        self.begun = threading.Event()
         self.go = threading.Event()
         self.encoded: list[str] = []
 
     def encode(self, text: str) -> Vector:
         """Wait, then give the same vector for all."""
+        self.begun.set()
         self.go.wait(10)
         self.encoded.append(text)
         return np.array([1.0, 0.0], dtype=np.float32)
@@ -218,6 +220,7 @@ async def test_a_text_given_up_in_work_still_counts(
 ) -> None:
     """A computation that nobody waits for any more still keeps the queue full."""
     tasks = await begun("a", "b", "c", embedder=held)
+    assert await asyncio.to_thread(encoder.begun.wait, 10)
     tasks[0].cancel()
     await asyncio.wait([tasks[0]])
     with pytest.raises(EmbedderBusy):

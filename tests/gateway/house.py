@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     from askonce.testing.answers import Asked
     from askonce.wiring import Built, Parts
 
-import_module("askonce.vectors.follower")  # imports block, so they come before the event loop
+for name in ("follower", "graph"):  # imports block, so they come before the event loop
+    import_module(f"askonce.vectors.{name}")
 
 CHAT = "/v1/chat/completions"
 PATIENT = 5.0

@@ -227,3 +227,15 @@ async def test_what_cannot_be_trusted_passes_and_is_not_kept(
     assert after.status == 200
     assert after.headers["x-cache"] == ("HIT" if whole_answer else "MISS")
     assert b'"content"' in after.body
+
+
+async def test_an_upstream_may_have_a_life_of_its_own(tmp_path: Path) -> None:
+    """Its answers live so long, those of others as long as all do."""
+    upstreams = ({"models": ("short-*",), "ttl": 60.0}, {"models": ("*",)})
+    async with open_house(tmp_path, FakeEngine(), FakeEngine(), upstream=upstreams) as house:
+        lives = []
+        for model in ("short-1", "long-1"):
+            await house.ask(body_of(model=model))
+            hit = marks(await house.ask(body_of(model=model)))
+            lives.append(next(int(mark[4:]) for mark in hit if mark.startswith("ttl=")))
+        assert [59 <= lives[0] <= 60, 3590 <= lives[1] <= 3600] == [True, True]

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
 SPAN = 0.05
 """The deadline of each call under test, in seconds."""
-SLACK = 0.010
+SLACK = 0.010 if os.environ.get("KV_TRIALS") else 0.060
+"""Seconds past the deadline: `make test-kv` is strict, other runs share the machine."""
 CALLS = 40
 SIZE = 50_000
 FAULTS = {"late", "down", "broken", "open", "refused"}

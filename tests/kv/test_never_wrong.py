@@ -23,7 +23,7 @@ from askonce.units import Seconds
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from askonce.kv.ports import Outcome, Outcomes
+    from askonce.kv.ports import Arrived, Outcome, Outcomes
 
 TRIALS = int(os.environ.get("KV_TRIALS", "20000"))
 SIZE, BATCH = 96, 64
@@ -70,6 +70,7 @@ class Planted(MemoryTransport):
         payloads: Sequence[memoryview],
         *,
         deadline: Seconds,
+        arrived: Arrived | None = None,
     ) -> Outcomes:
         """The values in order, whatever the keys."""
         told: list[Outcome] = []

@@ -30,9 +30,10 @@ if TYPE_CHECKING:
 Trouble = Callable[[str, bytes], "Outcome | None"]
 SPACE = b"n" * 32
 SIZE = 256
-QUICK = PoolSettings(
-    lookup_deadline=Seconds(0.05), load_deadline=Seconds(0.1), store_deadline=Seconds(0.1)
+PATIENT = PoolSettings(
+    lookup_deadline=Seconds(5), load_deadline=Seconds(5), store_deadline=Seconds(5)
 )
+HASTY = PoolSettings(lookup_deadline=Seconds(0.05))
 
 
 class Gate:
@@ -63,7 +64,7 @@ def _views(count: int = 4) -> list[memoryview]:
 @contextmanager
 def _pool(
     trouble: Trouble | None = None,
-    settings: PoolSettings = QUICK,
+    settings: PoolSettings = PATIENT,
     transport: MemoryTransport | None = None,
     admits: Admits | None = None,
 ) -> Iterator[BlockPool]:
@@ -135,7 +136,7 @@ def test_what_is_stored_is_found_and_loaded() -> None:
 def test_a_lookup_is_answered_at_its_deadline() -> None:
     """Whatever the store does, and the answer stays a miss."""
     gate = Gate()
-    with _pool(gate) as pool:
+    with _pool(gate, HASTY) as pool:
         keys = _keys()
         _store(pool, keys, _views())
         pool._verdicts.forget()
@@ -217,11 +218,13 @@ def test_an_aborted_request_lets_go_of_what_waits() -> None:
 def test_a_job_that_waits_too_long_ends_late() -> None:
     """Without ever reaching a thread."""
     gate = Gate()
-    settings = PoolSettings(load_threads=1, load_deadline=Seconds(0.02), depth=3)
+    settings = PoolSettings(load_threads=1, load_deadline=Seconds(0.5), depth=3)
     with _pool(gate, settings) as pool:
         gate.holds = "fetch"
         gate.open.clear()
-        for number in range(4):
+        pool.submit_load(0, "r", _keys(1), _views(1))
+        _until(lambda: any(j.state == "running" for j in pool._desk._jobs["r"]))
+        for number in range(1, 4):
             pool.submit_load(number, "r", _keys(1), _views(1))
         found: dict[int, str] = {}
 
@@ -264,7 +267,7 @@ def test_without_an_epoch_nothing_is_served() -> None:
     """Nor stored."""
     gate = Gate()
     gate.said["epoch"] = "down"
-    pool = BlockPool(MemoryTransport(trouble=gate), SPACE, settings=QUICK)
+    pool = BlockPool(MemoryTransport(trouble=gate), SPACE, settings=PATIENT)
     assert _answer(pool, pool.begin_lookup("r", _keys())) == [False] * 4
     assert _load(pool, _keys())[0].outcomes == ("stale",) * 4
     pool.mark_failed(_keys())

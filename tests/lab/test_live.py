@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from askonce.lab.live import Live
+from askonce.lab.measured import Direct
 from askonce.lab.stream import Choice, Near
 from askonce.trust.alignment import pack
-from askonce.trust.desk import Manners
 from askonce.trust.ledger import Ledger, Policy
 from askonce.trust.reading import analyse
+from askonce.trust.sight import Manners
 from askonce.trust.verifier import Text
 from askonce.units import Cosine
 
@@ -32,7 +33,7 @@ def _live(**manners: float) -> Live:
     unit = rows[0] / np.linalg.norm(rows[0])
     texts = [Text(analyse(words), pack(range(6), rows), unit) for words in _WORDS]
     rule = Manners(floor=Cosine(0.97), **manners)  # type: ignore[arg-type]
-    return Live(_WORDS, texts, Ledger(Policy(), b"0"), rule)
+    return Live(_WORDS, Direct(texts), Ledger(Policy(), b"0"), rule)
 
 
 def _near(*rows: int, cosine: float = 0.99) -> Near:

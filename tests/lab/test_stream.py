@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from askonce.lab.stream import Choice, Near, Neighbourhood, by_group, erring, play, shuffled
+from askonce.lab.players import Static
+from askonce.lab.stream import (
+    Choice,
+    Near,
+    Neighbourhood,
+    by_group,
+    erring,
+    play,
+    play_static,
+    shuffled,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -90,3 +100,16 @@ def test_orders_are_fixed_by_their_seed_and_cut_to_the_limit() -> None:
     """Two runs see the same questions in the same order."""
     assert shuffled(50, 1).tolist() == shuffled(50, 1).tolist() != shuffled(50, 2).tolist()
     assert shuffled(50, 1, limit=10).tolist() == shuffled(50, 1)[:10].tolist()
+
+
+@pytest.mark.parametrize("count", [30, 700])
+def test_all_static_thresholds_at_once_do_as_one_by_one(count: int) -> None:
+    """What each serves, and what of it is wrong, is the same."""
+    neighbourhood = Neighbourhood(_unit(count, dim=4))
+    groups = [row % 7 for row in range(count)]
+    order, floors = shuffled(count, 3), (-0.5, 0.7, 0.9, 0.99)
+    logs = play_static(order, neighbourhood, groups, floors)
+    for floor, log in zip(floors, logs, strict=True):
+        one = play(order, neighbourhood, Static(floor), groups, k=1)
+        assert log.hit.tolist() == one.hit.tolist()
+        assert log.wrong.tolist() == one.wrong.tolist()

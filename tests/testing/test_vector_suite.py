@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import pytest
 
 from askonce.ports import IndexedText, Neighbour
 from askonce.testing import FakeClock, RecordingSink
+from askonce.testing.shared_vectors import check_shared_index
 from askonce.testing.vectors import HERE, check_vector_index
 from askonce.units import Cosine, UnixTime
 from askonce.vectors.local import LocalIndex
@@ -68,7 +70,26 @@ class Miscounting(LocalIndex):
         return len(keys)
 
 
-@pytest.mark.parametrize("kind", [OnePartition, Immortal, Worst, Unscaled, Miscounting])
+class Tokenless(LocalIndex):
+    """An index that keeps no tokens."""
+
+    async def add(self, partition: bytes, item: IndexedText, vector: Vector) -> None:
+        """Add without them."""
+        await super().add(partition, IndexedText(item.key, item.text, item.expires_at), vector)
+
+
+class Undropping(LocalIndex):
+    """An index whose partitions stay."""
+
+    async def drop_partition(self, partition: bytes) -> int:
+        """Drop none."""
+        return 0
+
+
+BROKEN = [OnePartition, Immortal, Worst, Unscaled, Miscounting, Tokenless, Undropping]
+
+
+@pytest.mark.parametrize("kind", BROKEN)
 async def test_a_broken_index_is_caught(tmp_path: Path, kind: type[LocalIndex]) -> None:
     """Each break of a promise fails the suite."""
     clock = FakeClock()
@@ -85,3 +106,39 @@ async def test_a_broken_index_is_caught(tmp_path: Path, kind: type[LocalIndex]) 
 
     with pytest.raises(AssertionError):
         await check_vector_index(make, clock, dim=8)
+
+
+def local(path: Path, clock: FakeClock, embedder: str = "e") -> LocalIndex:
+    """An index over one file."""
+    return LocalIndex(
+        path, embedder=embedder, dim=8, max_entries=100, clock=clock, sink=RecordingSink()
+    )
+
+
+async def test_indexes_that_share_nothing_are_caught(tmp_path: Path) -> None:
+    """Two files are not one place."""
+    clock, number = FakeClock(), itertools.count()
+    with pytest.raises(AssertionError, match="what the other added"):
+        await check_shared_index(lambda: local(tmp_path / f"{next(number)}", clock), clock, dim=8)
+
+
+async def test_embedders_that_meet_are_caught(tmp_path: Path) -> None:
+    """One name for two embedders mixes their vectors."""
+    clock = FakeClock()
+
+    def make() -> LocalIndex:
+        return local(tmp_path / "one", clock)
+
+    with pytest.raises(AssertionError, match="never meet"):
+        await check_shared_index(make, clock, dim=8, make_other=make)
+
+
+async def test_what_outlives_a_drop_is_caught(tmp_path: Path) -> None:
+    """A drop that drops nothing leaves items behind."""
+    clock = FakeClock()
+
+    async def drop() -> None:
+        pass
+
+    with pytest.raises(AssertionError, match="dropped"):
+        await check_shared_index(lambda: local(tmp_path / "one", clock), clock, dim=8, drop=drop)

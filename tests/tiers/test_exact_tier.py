@@ -115,3 +115,36 @@ async def test_entries_that_leave_are_told() -> None:
     assert stage.sink.of(Evicted) == []
     stage.tier.hold(stage.entry(b"l" * 32))
     assert stage.sink.of(Evicted) == [Evicted("hot", "capacity", 1)]
+
+
+async def test_what_others_change_is_hot_no_more() -> None:
+    """Named keys lose their copies, or all do when it is not known which have changed."""
+    stage = Stage()
+    keys = [b"a" * 32, b"b" * 32, b"c" * 32]
+    for key in keys:
+        stage.tier.hold(stage.entry(key))
+    stage.tier.changed(keys[:1])
+    assert [stage.tier.peek(key) is not None for key in keys] == [False, True, True]
+    stage.tier.changed(None)
+    assert [stage.tier.peek(key) for key in keys] == [None] * 3
+
+
+async def test_a_find_that_crosses_a_change_makes_nothing_hot() -> None:
+    """What was read may be from before the change."""
+    stage = Stage()
+    await stage.tier.keep(stage.entry())
+    get = stage.store.get
+
+    async def crossed(key: bytes) -> bytes | None:
+        stage.tier.changed([KEY])
+        return await get(key)
+
+    stage.store.get = crossed  # type: ignore[method-assign]
+    assert await stage.tier.find(KEY) is not None
+    assert stage.tier.peek(KEY) is None
+
+
+def test_says_what_it_may_serve() -> None:
+    """An entry that was taken back is none, wherever it comes from."""
+    stage = Stage()
+    assert stage.tier.serves(stage.entry())

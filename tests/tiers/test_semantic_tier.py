@@ -14,7 +14,7 @@ from askonce.ports import IndexedText, Neighbour, ReadText
 from askonce.testing.embedders import TokenEmbedder
 from askonce.testing.sink import RecordingSink
 from askonce.tiers.semantic import SemanticTier
-from askonce.trust.desk import Verdict
+from askonce.trust.sight import Verdict
 from askonce.units import Cosine, Seconds, UnixTime
 
 if TYPE_CHECKING:

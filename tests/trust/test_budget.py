@@ -66,6 +66,15 @@ def test_what_was_overspent_has_to_be_made_up_for() -> None:
     assert _level(spent, Budget(0.02)).lowest > _level(thrifty, Budget(0.02)).lowest
 
 
+def test_an_excess_is_made_up_for_and_does_not_close_the_cache() -> None:
+    """Where no level could bring the whole account into the budget, a strict one is served."""
+    spent = _node(6000, served=30_000)
+    at, closed = _level(spent, Budget(0.05)), _level(spent, Budget(0.05), amends=0.0)
+    assert closed.lowest == CLOSED
+    assert _level(_node(6000), Budget(0.05)).lowest < at.lowest < CLOSED
+    assert at.limit <= 0.025
+
+
 def test_a_budget_per_request_counts_those_that_were_not_served() -> None:
     """One wrong answer in a hundred requests is more than one in a hundred hits."""
     node = _node(6000)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from tests.trust.curves import honest
+from tests.trust.curves import flat, honest
 
 from askonce.trust.bound import JudgeError
 from askonce.trust.calibration import FLOOR, SHIPPED, Drift, Line, Node, rates_of
@@ -28,7 +28,23 @@ def test_without_labels_a_score_is_believed_down_to_the_floor() -> None:
     """The prior says what the score says, but nothing better than the floor."""
     rates = Node(JudgeError(), memory=1e4).refresh(SHIPPED)
     assert rates.rate(cell_of(0.1)) == pytest.approx(0.47, abs=0.03)
-    assert rates.rate(CELLS - 1) == pytest.approx(FLOOR, rel=0.05)
+    assert FLOOR < rates.rate(CELLS - 1) < 2 * FLOOR
+
+
+def test_the_floor_is_what_high_scores_turn_out_to_be() -> None:
+    """Where they are right, scores higher still are believed; where one in twelve is wrong, not."""
+    believed = []
+    for curve in (lambda _: 0.0, flat):
+        rng = random.Random(2)
+        node = Node(JudgeError(), memory=1e6)
+        for number in range(2000):
+            score = rng.uniform(3, 8)
+            node.learn(Label(score, wrong=rng.random() < curve(score), source="miss"))
+            if number % 5 == 0:
+                node.refresh(SHIPPED)
+        believed.append(node.refresh(SHIPPED).rate(CELLS - 1))
+    assert believed[0] == pytest.approx(0.5 * FLOOR, rel=0.1)
+    assert believed[1] > 3 * FLOOR
 
 
 def test_labels_of_low_scores_say_something_about_high_ones() -> None:

@@ -13,12 +13,13 @@ from askonce.ports import Evidence, IndexedText, Neighbour, ReadText
 from askonce.testing.embedders import TokenEmbedder
 from askonce.trust.asked import Step, unpacked
 from askonce.trust.budget import Budget, Caution
-from askonce.trust.desk import Lesson, Manners, TrustDesk, Verdict
+from askonce.trust.desk import TrustDesk
 from askonce.trust.labels import requests
 from askonce.trust.ledger import Place, Policy
 from askonce.trust.looks import pack, unpack
 from askonce.trust.names import question_digest
 from askonce.trust.prior import shipped
+from askonce.trust.sight import Lesson, Manners, Verdict
 from askonce.units import Cosine, UnixTime
 
 if TYPE_CHECKING:

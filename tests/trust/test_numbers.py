@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from askonce.trust.numbers import decimal, numbered
+from askonce.trust.reading import analyse
 from askonce.trust.tokens import normalised, tokens
 
 
@@ -62,3 +63,11 @@ def test_digits_lose_what_carries_no_value(text: str, value: str) -> None:
 def test_numbers_and_times_have_one_spelling(text: str, expected: list[str]) -> None:
     """Words, suffixes and the twelve-hour clock end in the same digits."""
     assert spelt(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["\u00b9 million", "x\u00b9", "\u00b2\u00b9 thousand", "10\u00b2 k"]
+)
+def test_raised_digits_are_no_numbers(text: str) -> None:
+    """They stand for a note or a power, and a number is not made of them."""
+    assert analyse(text) is not None

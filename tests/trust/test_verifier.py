@@ -129,6 +129,19 @@ def test_unrevealed_labels_teach_nothing() -> None:
     assert touched <= set(found.touched[1].tolist())
 
 
+def test_far_neighbours_are_not_studied() -> None:
+    """Labels beyond the nearest few and the best one change nothing."""
+    cached = [f"what is the fee for card {number}?" for number in range(6)]
+    learned = []
+    for far in (True, False, None):
+        learner = Learner(shipped(), DIM)
+        look = _look(learner.coefficients, "what is the fee for card 9?", cached)
+        near = [False if place in {0, 1, 2, look.best} else far for place in range(6)]
+        learner.learn(look, near)
+        learned.append(learner.coefficients.table.tolist())
+    assert learned[0] == learned[1] == learned[2]
+
+
 def test_it_is_due_often_at_first_and_then_every_hundred() -> None:
     """Early labels change much, late ones little."""
     learner, fits = Learner(shipped(), DIM, limit=100), []

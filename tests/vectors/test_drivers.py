@@ -16,6 +16,8 @@ import pytest
         "askonce.vectors.local, askonce.vectors.graph, onnxruntime, tokenizers",
         "usearch.index, onnxruntime, tokenizers",
         "tokenizers, onnxruntime, usearch.index",
+        "askonce.vectors.faiss_graph, onnxruntime, tokenizers, askonce.vectors.graph",
+        "askonce.vectors.graph, onnxruntime, tokenizers, askonce.vectors.faiss_graph",
     ],
 )
 def test_drivers_can_be_imported_in_any_order(order: str) -> None:

@@ -9,7 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -18,8 +18,10 @@ from askonce.errors import MissingExtra, VectorIndexError
 from askonce.events import Evicted, HeldBytes
 from askonce.ports import IndexedText
 from askonce.testing import FakeClock, RecordingSink
+from askonce.testing.shared_vectors import check_shared_index
 from askonce.testing.vectors import HERE, LONG, THERE, check_vector_index, key_of, unit
 from askonce.units import UnixTime
+from askonce.vectors.faiss import FaissIndex
 from askonce.vectors.local import LocalIndex
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 DIM = 8
+FAISS = {"kind": FaissIndex}
 
 
 @pytest.fixture
@@ -65,8 +68,9 @@ async def make(
         max_entries: int = 1000,
         resident: int | None = None,
         graph_from: int = 10_000,
+        kind: type[LocalIndex] = LocalIndex,
     ) -> LocalIndex:
-        index = LocalIndex(
+        index = kind(
             path,
             embedder=embedder,
             dim=dim,
@@ -102,12 +106,31 @@ async def names(
     return [near.item.text for near in await index.search(partition, vector, k=k)]
 
 
-@pytest.mark.parametrize("graph_from", [10_000, 2])
+@pytest.mark.parametrize("options", [{}, {"graph_from": 2}, {"graph_from": 2, **FAISS}])
 async def test_it_keeps_every_promise_of_the_port(
-    make: Callable[..., LocalIndex], clock: FakeClock, graph_from: int
+    make: Callable[..., LocalIndex], clock: FakeClock, options: dict[str, Any]
 ) -> None:
-    """The suite passes, with a flat scan and with a graph."""
-    await check_vector_index(lambda: make(graph_from=graph_from), clock, dim=DIM)
+    """The suite passes, with a flat scan and with a graph of either kind."""
+    await check_vector_index(lambda: make(**options), clock, dim=DIM)
+
+
+@pytest.mark.parametrize("options", [{}, {"graph_from": 2}, {"graph_from": 2, **FAISS}])
+async def test_processes_share_it_and_mend_it(
+    make: Callable[..., LocalIndex], clock: FakeClock, path: Path, options: dict[str, Any]
+) -> None:
+    """Indexes over one file agree, another embedder stays apart, a lost file is made anew."""
+
+    async def drop() -> None:
+        for file in path.parent.glob(f"{path.name}*"):
+            file.unlink()
+
+    await check_shared_index(
+        lambda: make(**options),
+        clock,
+        dim=DIM,
+        drop=drop,
+        make_other=lambda: make(embedder="other", **options),
+    )
 
 
 async def test_items_outlive_the_process(make: Callable[..., LocalIndex], clock: FakeClock) -> None:
@@ -171,11 +194,12 @@ async def test_a_full_queue_only_delays_the_background(
     assert not later._follower.unsettled
 
 
+@pytest.mark.parametrize("options", [{}, FAISS])
 async def test_a_graph_finds_what_a_scan_finds(
-    make: Callable[..., LocalIndex], clock: FakeClock
+    make: Callable[..., LocalIndex], clock: FakeClock, options: dict[str, Any]
 ) -> None:
     """Once the graph is built, each vector is its own nearest, and removed ones are gone."""
-    index = make(graph_from=50)
+    index = make(graph_from=50, **options)
     vectors = scattered(300)
     for number, vector in enumerate(vectors):
         await index.add(HERE, item(str(number), clock), vector)
@@ -191,9 +215,12 @@ async def test_a_graph_finds_what_a_scan_finds(
     assert index.statistics()["resident_vectors"] < 300
 
 
-async def test_a_worn_graph_is_replaced(make: Callable[..., LocalIndex], clock: FakeClock) -> None:
+@pytest.mark.parametrize("options", [{}, FAISS])
+async def test_a_worn_graph_is_replaced(
+    make: Callable[..., LocalIndex], clock: FakeClock, options: dict[str, Any]
+) -> None:
     """While the oldest keep leaving, every live vector stays its own nearest, in bounded memory."""
-    index = make(graph_from=50, max_entries=100)
+    index = make(graph_from=50, max_entries=100, **options)
     vectors = scattered(600)
     for number, vector in enumerate(vectors):
         await index.add(HERE, item(str(number), clock), vector)
@@ -206,11 +233,12 @@ async def test_a_worn_graph_is_replaced(make: Callable[..., LocalIndex], clock: 
     assert index.statistics()["resident_vectors"] < 300
 
 
+@pytest.mark.parametrize("options", [{}, FAISS])
 async def test_a_question_renewed_many_times_is_found(
-    make: Callable[..., LocalIndex], clock: FakeClock
+    make: Callable[..., LocalIndex], clock: FakeClock, options: dict[str, Any]
 ) -> None:
     """Its dead twins in the graph, all equally near, do not hide the living one."""
-    index = make(graph_from=50)
+    index = make(graph_from=50, **options)
     for number, vector in enumerate(scattered(400)):
         await index.add(HERE, item(str(number), clock), vector)
     await index.search(HERE, unit(DIM, 1.0), k=1)

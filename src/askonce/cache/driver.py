@@ -14,7 +14,7 @@ from askonce.flow import Hit
 
 if TYPE_CHECKING:
     from askonce.cache.ask import Ask, Reply
-    from askonce.cache.leader import Parts
+    from askonce.cache.parts import Parts
     from askonce.flow import Plan
 
 log = logging.getLogger(__name__)
@@ -111,7 +111,8 @@ class Cache:
         if flight is not None and fits and flight.joinable:
             return flight, False
         limit = self._parts.limits.max_entry_bytes
-        flight = Flight(limit, stream=ask.call.stream, author=ask.author)
+        alone = picky or not shares
+        flight = Flight(limit, stream=ask.call.stream, author=ask.author, alone=alone)
         if shares:
             self._flights[key] = flight
             self._boarding[flight] = key
@@ -164,7 +165,7 @@ class Cache:
             return outcome
         if outcome.status >= 400 or flight.stream == ask.call.stream:
             retry = not leads and patient and _may_pass(outcome.status)
-            return None if retry else Live(seat, outcome, collapsed=not leads)
+            return None if retry else Live(seat, outcome, collapsed=not leads or flight.away)
         answer = await flight.landed()
         return None if answer is None else Collapsed(answer, outcome)
 

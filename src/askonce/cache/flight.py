@@ -44,13 +44,18 @@ class Flight:
     Past it nobody may join, what all have read is dropped, and the leader waits for the slowest.
     """
 
-    def __init__(self, capacity: int, *, stream: bool, author: bytes = b"") -> None:
+    def __init__(
+        self, capacity: int, *, stream: bool, author: bytes = b"", alone: bool = False
+    ) -> None:
         """Start with no outcome and no readers; stream: the delivery that the engine is asked.
 
-        author: of the request that leads it.
+        author: of the request that leads it. alone: no other replica's call will do.
         """
         self.stream = stream
         self.author = author
+        self.alone = alone
+        self.away = False
+        """Another replica's engine call brings the outcome about."""
         self.outcome: Hit | Head | GiveUp | None = None
         self.answer: Answer | None = None
         """The whole answer once it is complete and readable."""
@@ -96,6 +101,11 @@ class Flight:
         if self._size > self._capacity:
             self._trim()
         self._wake()
+
+    def followed(self, *, stream: bool) -> None:
+        """Another replica leads; stream: the delivery that its engine was asked."""
+        self.stream = stream
+        self.away = True
 
     def resolve(self, outcome: Hit | Head | GiveUp, *, done: bool) -> None:
         """Tell the outcome, once; `done` when nothing will follow it."""

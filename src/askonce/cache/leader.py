@@ -2,80 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cached_property, partial
 from typing import TYPE_CHECKING, assert_never
 
-import msgspec
-
-from askonce.cache.ask import Limits
-from askonce.cache.confirm import Confirmations, Gate
-from askonce.cache.flight import Head
-from askonce.cache.late import LateIndex
-from askonce.cache.learning import Case, Learning, id_of
+from askonce.cache.by_meaning import ByMeaning
+from askonce.cache.confirm import Gate
+from askonce.cache.delivery import delivery, head_of
 from askonce.cache.pieces import Cutter, Uncut, chain, close, read_up_to
-from askonce.cache.steps import Skipped, Steps
-from askonce.cache.write_back import WriteBack
+from askonce.cache.steps import Skipped
 from askonce.canonical.answer import facts, read_with_facts
 from askonce.canonical.entry import Entry, Origin
-from askonce.canonical.key import partition_key
 from askonce.canonical.request import prompt_digest, system_prompt
-from askonce.errors import AnswerUnusable, EntryUnreadable, UpstreamError
+from askonce.errors import AnswerUnusable, UpstreamError
 from askonce.events import AdmissionRefused
 from askonce.flow import AskEngine, GiveUp, Hit, LookExact, LookSemantic, begin, fresh_hit
 from askonce.policy.admission import refuse, wants_json
-from askonce.policy.doorkeeper import Doorkeeper
-from askonce.ports import Clock, IndexedText, Sink
-from askonce.tiers.exact import ExactTier
-from askonce.tiers.semantic import SemanticTier, one_question
 from askonce.units import Seconds, UnixTime
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Callable
 
     from askonce.cache.ask import Ask
-    from askonce.cache.flight import Flight
+    from askonce.cache.fleet import Journey
+    from askonce.cache.flight import Flight, Head
+    from askonce.cache.parts import Parts
     from askonce.canonical.answer import Answer, Facts
-    from askonce.canonical.request import Question
-    from askonce.flow import Plan, State
-    from askonce.ports import Neighbour, UpstreamResponse
-    from askonce.tiers.semantic import Finding
-
-
-class Parts(msgspec.Struct, frozen=True):
-    """What every leader works with."""
-
-    exact: ExactTier
-    semantic: SemanticTier | None
-    steps: Steps
-    limits: Limits
-    clock: Clock
-    sink: Sink
-    learning: Learning | None = None
-    """Without it the floor and the guards decide about answers by meaning."""
-    writer: WriteBack | None = None
-    """Where the store takes many entries at once."""
-    doorkeeper: Doorkeeper | None = None
-    """Where answers are stored only when their request comes again."""
-    stamp: Callable[[], int] = int
-    """The newest revocation that is known, for entries and flights to come."""
-    confirmations: Confirmations | None = None
-    """Where callers share answers."""
-    late: LateIndex | None = None
-    """Where questions are to be indexed that the embedder had no time for."""
-
-    def peek(self, key: bytes, plan: Plan, author: bytes) -> Hit | None:
-        """The hot exact hit; no I/O."""
-        entry = self.steps.guard("hot", lambda: self.exact.peek(key))
-        if entry is None or isinstance(entry, Skipped):
-            return None
-        hit = fresh_hit(entry, "exact", plan, self.clock.now())
-        return hit if hit is not None and self.opens(hit, author) else None
-
-    def opens(self, hit: Hit, author: bytes) -> bool:
-        """Whether this caller may be answered so."""
-        known = self.confirmations
-        return known is None or known.opens(hit.entry, author, hit.tier)
+    from askonce.flow import State
+    from askonce.ports import UpstreamResponse
 
 
 class Leader:
@@ -86,16 +38,13 @@ class Leader:
         self._parts = parts
         self._ask = ask
         self._flight = flight
-        self._finding: Finding | None = None
         self._served: Entry | None = None
         """What a hit by meaning serves."""
-        self._would = False
-        """There would be such a hit, were it not for shadow mode."""
-        self._indexable = ask.plan.semantic_ttl > 0
         self._asked_at = Seconds(0)
         self._stamp = 0
-        self._lost: list[bytes] = []
+        self._journey: Journey | None = None
         self._gate = Gate(parts.confirmations, ask.author)
+        self._meaning = ByMeaning(parts, ask, self._gate)
         self._kept: Entry | None = None
 
     async def lead(self) -> None:
@@ -106,7 +55,7 @@ class Leader:
                 case LookExact():
                     state = await self._look_exact(state)
                 case LookSemantic():
-                    state = await self._look_semantic(state)
+                    state = await self._meaning.look(state)
                 case Hit() | GiveUp():
                     if isinstance(state, Hit) and state.tier == "semantic":
                         self._served = state.entry
@@ -118,64 +67,25 @@ class Leader:
 
     async def write_back(self) -> None:
         """Store what was admitted, forget questions without an answer, learn; raises nothing."""
-        if self._lost:
-            await self._forget_lost()
+        if self._journey is not None:
+            self._journey.end(kept=self._kept is not None)
+        await self._meaning.forget_lost()
         if self._kept is not None:
             await self._store(self._kept)
-        self._parts.steps.guard("evidence", self._tell)
-        self._parts.steps.guard("evidence", lambda: self._gate.told(self._ask, self._kept))
+            await self._meaning.keep(self._kept)
+        self._parts.steps.guard("evidence", lambda: self._meaning.tell(self._served, self._kept))
+        self._parts.steps.guard("evidence", self._tell_gate)
+
+    def _tell_gate(self) -> None:
+        """Another replica's call is its own caller's word, and none of ours."""
+        if not self._flight.away:
+            self._gate.told(self._ask, self._kept)
 
     async def _store(self, entry: Entry) -> None:
         parts = self._parts
-        deadline = parts.limits.write_deadline
-        if parts.writer is None:
-            await parts.steps.attempt("store_write", deadline, lambda: parts.exact.keep(entry))
-        semantic = parts.semantic
-        if semantic is not None and entry.semantic_until:
-            item = IndexedText(entry.key, entry.question, entry.semantic_until)
-            read = None if self._finding is None else self._finding.read
-            kept = await parts.steps.attempt(
-                "semantic_write",
-                deadline,
-                lambda: semantic.keep(self._partition, item, read),
-            )
-            if isinstance(kept, Skipped) and kept.cause == "busy" and parts.late is not None:
-                parts.late.take(self._partition, item)
-
-    def _tell(self) -> None:
-        """Let the case teach, where there are two answers to compare or may be."""
-        learning, finding, kept = self._parts.learning, self._finding, self._kept
-        if learning is None or finding is None or finding.verdict is None:
-            return
-        if self._served is None and kept is None:
-            return
-        learning.saw(
-            Case(
-                place=learning.place(self._ask.scope, self._partition),
-                request=id_of(self._ask),
-                mode="shadow" if learning.mode(self._ask.scope) == "shadow" else "on",
-                text=finding.text,
-                near=finding.near,
-                verdict=finding.verdict,
-                served=self._served,
-                fresh=None if kept is None else kept.answer,
-                would=self._would,
-                ask=self._ask,
-            )
-        )
-
-    async def _forget_lost(self) -> None:
-        parts, semantic = self._parts, self._parts.semantic
-        if semantic is not None:
+        if parts.writer is None and not self._flight.away:
             deadline = parts.limits.write_deadline
-            await parts.steps.attempt(
-                "semantic_write", deadline, lambda: semantic.forget(self._lost)
-            )
-
-    @cached_property
-    def _partition(self) -> bytes:
-        question = self._ask.question
-        return b"" if question is None else partition_key(self._ask.scope, question)
+            await parts.steps.attempt("store_write", deadline, lambda: parts.exact.keep(entry))
 
     async def _look_exact(self, state: LookExact) -> State:
         parts, key = self._parts, self._ask.key
@@ -195,105 +105,44 @@ class Leader:
             return state.missed("unconfirmed")
         return state.found(found, parts.clock.now())
 
-    async def _look_semantic(self, state: LookSemantic) -> State:
-        found = await self._parts.steps.attempt(
-            "semantic", self._parts.limits.semantic_deadline, self._search
-        )
-        after = self._after_semantic(state, found)
-        learning, finding = self._parts.learning, self._finding
-        if learning is not None and finding is not None and not isinstance(after, Hit):
-            unserved = partial(learning.unserved, finding, self._ask, self._partition)
-            self._parts.steps.guard("trust", unserved)
-        return after
-
-    def _after_semantic(
-        self, state: LookSemantic, found: tuple[Entry, Neighbour] | str | Skipped
-    ) -> State:
-        if isinstance(found, str):
-            return state.missed(found)
-        if isinstance(found, Skipped):
-            self._indexable = found.cause != "too_long"
-            return state.missed(found.detail)
-        entry, neighbour = found
-        return state.found(entry, neighbour.score, self._parts.clock.now())
-
-    async def _search(self) -> tuple[Entry, Neighbour] | str:
-        """The first proven candidate whose entry is alive, or why there is none."""
-        semantic, question = self._parts.semantic, self._ask.question
-        learning = self._parts.learning
-        if semantic is None or question is None:
-            return ""
-        mode = "on" if learning is None else learning.mode(self._ask.scope)
-        if mode == "off":
-            self._indexable = False
-            return ""
-        end = self._parts.clock.monotonic() + self._parts.limits.semantic_deadline
-        self._finding = finding = await semantic.find(self._partition, question.text)
-        if learning is not None:
-            if question.open:
-                finding.near = await self._in_context(question, finding.near)
-            await learning.weigh(finding, self._ask, self._partition, until=end)
-        served = await self._first_fit(question, finding)
-        if served is None:
-            return "unconfirmed" if self._gate.withheld else finding.detail
-        self._would = mode == "shadow"
-        return "shadow_hit" if self._would else served
-
-    async def _first_fit(
-        self, question: Question, finding: Finding
-    ) -> tuple[Entry, Neighbour] | None:
-        """The best proven candidate that lives, belongs to this context and is confirmed."""
-        for neighbour in finding.passed():
-            entry = await self._entry_of(neighbour)
-            if entry is None:
-                self._lost.append(neighbour.item.key)
-            elif not one_question(question, entry):
-                finding.estranged()
-            elif not self._gate.withholds(entry, "semantic"):
-                return entry, neighbour
-        return None
-
-    async def _in_context(self, question: Question, near: Sequence[Neighbour]) -> list[Neighbour]:
-        """Candidates whose histories leave it at the texts; only these can teach about texts."""
-        kept = []
-        for neighbour in near:
-            entry = await self._entry_of(neighbour)
-            if entry is None:
-                self._lost.append(neighbour.item.key)
-            elif one_question(question, entry):
-                kept.append(neighbour)
-        return kept
-
-    async def _entry_of(self, neighbour: Neighbour) -> Entry | None:
-        exact, key = self._parts.exact, neighbour.item.key
-        entry = exact.peek(key)
-        if entry is None or not self._gate.opens(entry, "semantic"):  # a worker may know more
-            try:
-                entry = await exact.find(key)
-            except EntryUnreadable:
-                return None
-        if entry is None or entry.question != neighbour.item.text:
-            return None
-        return entry if entry.semantic_until > self._parts.clock.now() else None
-
     async def _ask_engine(self, state: AskEngine) -> None:
         self._asked_at = self._parts.clock.monotonic()
         self._stamp = self._parts.stamp()
-        response = await self._ask.send()
+        response = await self._send()
+        if isinstance(response, Hit):
+            self._flight.resolve(response, done=True)
+            return
         chunks = response.chunks()
         try:
-            kind, stream = _delivery(response), self._ask.call.stream
+            kind, stream = delivery(response), self._flight.stream
             if kind == "stream" and stream:
                 cutter = Cutter(self._parts.limits.max_entry_bytes)
-                await self._relay(chunks, _head(response, state), cutter)
+                await self._relay(chunks, head_of(response, state), cutter)
             elif response.status >= 400 or (kind == "whole" and not stream):
                 await self._relay_whole(response, chunks, state)
             else:
                 uncut = Uncut("content_type")
-                await self._relay(chunks, _head(response, state), uncut)
+                await self._relay(chunks, head_of(response, state), uncut)
         finally:
             await close(chunks)
             await response.close()
+
+    async def _send(self) -> UpstreamResponse | Hit:
+        """The engine's answer, to us or to another replica, or an entry that just came."""
+        fleet, ask = self._parts.fleet, self._ask
+        if fleet is None or self._flight.alone:
+            return await ask.send()
+        self._journey = journey = fleet.journey(ask, self._flight, self._stamp)
+        entry = await journey.begin()
+        if entry is None:
+            return journey
+        hit = fresh_hit(entry, "exact", ask.plan, self._parts.clock.now())
+        withheld = hit is not None and self._gate.withholds(hit.entry, "exact")
+        if hit is None or withheld or not self._parts.exact.serves(entry):
+            await journey.ask_engine()
+            return journey
+        self._parts.exact.hold(entry)
+        return hit
 
     async def _relay_whole(
         self, response: UpstreamResponse, chunks: AsyncIterator[bytes], state: AskEngine
@@ -306,13 +155,13 @@ class Leader:
             raise
         if not ended:
             rest = chain(body, chunks)
-            await self._relay(rest, _head(response, state), Uncut("oversize"))
+            await self._relay(rest, head_of(response, state), Uncut("oversize"))
             return
         if response.status >= 400:
             self._refused("status")
         else:
             self._take(lambda: read_with_facts(body))
-        head = _head(response, state, body=body, stored=self._kept is not None)
+        head = head_of(response, state, body=body, stored=self._kept is not None)
         self._flight.resolve(head, done=True)
 
     async def _relay(
@@ -379,13 +228,13 @@ class Leader:
         entry = self._entry(answer, answered)
         self._parts.exact.hold(entry)
         writer = self._parts.writer
-        if writer is None or writer.take(entry):
+        if writer is None or self._flight.away or writer.take(entry):
             self._kept = entry
 
     def _entry(self, answer: Answer, answered: Facts) -> Entry:
         now, ask = self._parts.clock.now(), self._ask
         question = ask.question
-        semantic = self._indexable and question is not None and not answered.has_tool_calls
+        semantic = self._meaning.indexable and question is not None and not answered.has_tool_calls
         return Entry(
             key=ask.key,
             answer=answer,
@@ -415,26 +264,3 @@ class Leader:
 
 def _with_facts(answer: Answer) -> tuple[Answer, Facts]:
     return answer, facts(answer)
-
-
-def _head(
-    response: UpstreamResponse, state: AskEngine, *, body: bytes | None = None, stored: bool = False
-) -> Head:
-    return Head(
-        status=response.status,
-        headers=response.headers,
-        forward=state.forward,
-        details=state.details,
-        streamed=body is None,
-        body=body or b"",
-        stored=stored,
-    )
-
-
-def _delivery(response: UpstreamResponse) -> str:
-    """How a response can be read: `stream`, `whole`, or `opaque`."""
-    headers = dict(response.headers)
-    if response.status != 200 or headers.get(b"content-encoding", b"identity") != b"identity":
-        return "opaque"
-    kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-    return {b"text/event-stream": "stream", b"application/json": "whole"}.get(kind, "opaque")

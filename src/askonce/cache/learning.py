@@ -46,9 +46,10 @@ if TYPE_CHECKING:
     )
     from askonce.tiers.exact import ExactTier
     from askonce.tiers.semantic import Finding, SemanticTier
-    from askonce.trust.desk import Sight, TrustDesk, Verdict
+    from askonce.trust.desk import TrustDesk
     from askonce.trust.names import Mode, Namespaces
     from askonce.trust.purse import Purse
+    from askonce.trust.sight import Sight, Verdict
     from askonce.worker import Worker
 
 _WAITING = 64

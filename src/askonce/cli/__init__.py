@@ -22,26 +22,45 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code."""
     arguments = make_parser().parse_args(argv)
     try:
-        if arguments.command == "doctor":
-            from askonce.cli.doctor import doctor
-
-            return doctor(
-                arguments.config, os.environ, settings_of(arguments), as_json=arguments.json
-            )
-        if arguments.command == "kv" and arguments.action == "conformance":
-            from askonce.cli.kv_conformance import conformance
-
-            return conformance(arguments)
-        if arguments.command == "kv":
-            from askonce.cli.kv import kv
-
-            return kv(arguments, os.environ)
-        return _configured(arguments)
+        return _run(arguments)
     except AskOnceError as reason:
         print(f"askonce: {reason}", file=sys.stderr)
         return UNUSABLE
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    """Run a command; these need no valid configuration."""
+    match arguments.command:
+        case "doctor":
+            from askonce.cli.doctor import doctor
+
+            return doctor(
+                arguments.config, os.environ, settings_of(arguments), as_json=arguments.json
+            )
+        case "kv":
+            return _kv(arguments)
+        case "lab":
+            from askonce.cli.lab import lab
+
+            return lab(arguments)
+        case _:
+            return _configured(arguments)
+
+
+def _kv(arguments: argparse.Namespace) -> int:
+    if arguments.action == "plan":
+        from askonce.cli.kv_plan import plan
+
+        return plan(arguments)
+    if arguments.action == "conformance":
+        from askonce.cli.kv_conformance import conformance
+
+        return conformance(arguments)
+    from askonce.cli.kv import kv
+
+    return kv(arguments, os.environ)
 
 
 def _configured(arguments: argparse.Namespace) -> int:

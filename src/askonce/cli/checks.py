@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from email.utils import parsedate_to_datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -26,6 +26,9 @@ from askonce.ports import UpstreamRequest
 from askonce.upstreams.embedded import MODEL_SHA256, embedded_command, model_path
 from askonce.wiring import Parts, open_exact_store, open_parts, open_upstream
 
+if TYPE_CHECKING:
+    from askonce.ports import Vector, VectorIndex
+
 SPARE = 256 * 1024 * 1024
 """Bytes that should stay free beside what the store may take."""
 SKEW = 60.0
@@ -33,6 +36,9 @@ SKEW = 60.0
 SEMANTIC_MEND = (
     "install askonce[semantic], or set semantic.enabled = false; all else works without it"
 )
+INDEX_PATIENCE = 10.0
+"""Seconds: the first call may make a table or collection."""
+INDEX_MEND = "start its server, or correct semantic.index; until then nothing is found by meaning"
 PACKAGES = ("uvicorn", "aiohttp", "msgspec", "onnxruntime", "usearch", "xllamacpp")
 FIRST_RELEASE = 1_767_225_600
 """2026-01-01: no right clock shows an earlier time."""
@@ -199,7 +205,7 @@ async def check_store(config: Config) -> list[Finding]:
 
 
 async def check_semantic(config: Config) -> list[Finding]:
-    """The embedder loads, works and is quick enough."""
+    """The embedder loads, works and is quick enough, and so is the index."""
     if not config.semantic.enabled:
         return [Finding("semantic", "ok", "the semantic tier is off")]
     try:
@@ -207,24 +213,45 @@ async def check_semantic(config: Config) -> list[Finding]:
     except (ConfigError, CacheFault) as reason:
         return [Finding("semantic", "fail", str(reason), SEMANTIC_MEND)]
     try:
-        return [await _semantic(config, parts)]
+        return await _semantic(config, parts)
     except CacheFault as reason:
         return [Finding("semantic", "warn", str(reason), SEMANTIC_MEND)]
     finally:
         await parts.close()
 
 
-async def _semantic(config: Config, parts: Parts) -> Finding:
+async def _semantic(config: Config, parts: Parts) -> list[Finding]:
     if parts.embedder is None or parts.index is None:
-        return Finding("semantic", "warn", f"it is off: {parts.semantic_off}", SEMANTIC_MEND)
+        says = f"it is off: {parts.semantic_off}"
+        return [Finding("semantic", "warn", says, SEMANTIC_MEND)]
     began = time.perf_counter()
-    await parts.embedder.embed("What is the capital of France, and who says so?")
+    vector = await parts.embedder.embed("What is the capital of France, and who says so?")
     took = time.perf_counter() - began
-    says = f"{took * 1e3:.1f} ms to embed a question, {await parts.index.count()} entries"
+    index = await _index(config, parts.index, vector)
+    says = f"{took * 1e3:.1f} ms to embed a question"
     if took > config.semantic.deadline:
         mend = 'raise semantic.deadline, or set semantic.mode = "fast"'
-        return Finding("semantic", "warn", f"{says}: slower than its deadline", mend)
-    return Finding("semantic", "ok", f"{says}, {parts.embedder.id}")
+        return [Finding("semantic", "warn", f"{says}: slower than its deadline", mend), index]
+    return [Finding("semantic", "ok", f"{says}, {parts.embedder.id}"), index]
+
+
+async def _index(config: Config, index: VectorIndex, vector: Vector) -> Finding:
+    """Counts and searches; the first search may have made a table or collection."""
+    kind = config.semantic.index.partition(":")[0]
+    try:
+        async with asyncio.timeout(INDEX_PATIENCE):
+            entries = await index.count()
+            began = time.perf_counter()
+            await index.search(bytes(32), vector, k=1)
+            took = time.perf_counter() - began
+    except (CacheFault, TimeoutError) as reason:
+        says = f"{kind}: {str(reason) or 'no answer in time'}"
+        return Finding("index", "warn", says, INDEX_MEND)
+    says = f"{kind}, {entries} entries, {took * 1e3:.1f} ms to search"
+    if took > config.semantic.deadline:
+        mend = "bring the index nearer, or raise semantic.deadline"
+        return Finding("index", "warn", f"{says}: slower than its deadline", mend)
+    return Finding("index", "ok", says)
 
 
 async def check_clock(_config: Config) -> list[Finding]:

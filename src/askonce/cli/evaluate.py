@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from askonce.config import Config
     from askonce.lab.evaluate import Report
+    from askonce.lab.suite import Suite, SuiteOptions
     from askonce.lab.verdicts import SuiteReport
     from askonce.ports import Embedder
 
@@ -45,20 +47,34 @@ def evaluate(config: Config, arguments: argparse.Namespace) -> int:
 
 
 def _suite(config: Config, arguments: argparse.Namespace) -> int:
+    for library in ("OPENBLAS", "MKL", "OMP"):  # read by numpy when it is first imported
+        os.environ.setdefault(f"{library}_NUM_THREADS", "1")
     try:
         from askonce.lab import pages
     except ImportError as absent:
         raise MissingExtra(absent.name or "numpy", "semantic") from None
-    report = asyncio.run(_replayed(config, arguments))
+    folder = _folder(arguments.suite)
+    report = _replayed(config, arguments, folder)
     print(pages.render(report))
-    if arguments.out:
-        _show(pages.write(report, arguments.out))
+    _show(pages.write(report, arguments.out))
     if arguments.json:
         arguments.json.write_bytes(msgspec.json.encode(report))
     return 0
 
 
-async def _replayed(config: Config, arguments: argparse.Namespace) -> SuiteReport:
+def _folder(said: str) -> Path:
+    """A folder of sets, or the name of one in the place for data; raises ConfigError for none."""
+    if Path(said).is_dir():
+        return Path(said)
+    named = Path(os.environ.get("ASKONCE_DATA", "../shared/data")) / said / "semantic"
+    if Path(said).name != said:
+        raise ConfigError(f"no folder {said}")
+    if not named.is_dir():
+        raise ConfigError(f"neither a folder {said} nor {named}; see $ASKONCE_DATA")
+    return named
+
+
+def _replayed(config: Config, arguments: argparse.Namespace, folder: Path) -> SuiteReport:
     from askonce.lab import suite
     from askonce.lab.compare import SHARES
 
@@ -72,9 +88,15 @@ async def _replayed(config: Config, arguments: argparse.Namespace) -> SuiteRepor
         floor=config.semantic.floor,
         cache=arguments.cache,
     )
+    return suite.run(asyncio.run(_read(config, folder, options)), options, _show)
+
+
+async def _read(config: Config, folder: Path, options: SuiteOptions) -> Suite:
+    from askonce.lab import suite
+
     embedder = await _opened(config)
     try:
-        return await suite.run(arguments.suite, embedder, options, _show)
+        return await suite.read(folder, embedder, options, _show)
     finally:
         await embedder.close()
 

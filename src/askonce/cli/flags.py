@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from askonce import __version__
+from askonce.cli.kv_flags import add_kv
+from askonce.cli.lab import add_lab
 from askonce.settings import Setting
 
 if TYPE_CHECKING:
@@ -45,8 +47,8 @@ def make_parser() -> argparse.ArgumentParser:
     _evaluate(commands.add_parser("evaluate", parents=[shared], help=measure))
     advise = "advise settings from a log of requests, with the evidence"
     _tune(commands.add_parser("tune", parents=[shared], help=advise))
-    store = "look at a store of KV blocks, measure it, or take its blocks back"
-    _kv(commands.add_parser("kv", help=store))
+    add_kv(commands.add_parser("kv", help="the shared KV tier: size it, look at its store"))
+    add_lab(commands.add_parser("lab", help="simulate the tiers on traces"))
     return parser
 
 
@@ -102,27 +104,6 @@ def _invalidate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--list", action="store_true", help="print what was taken back so far")
     parser.add_argument("--why", default="", metavar="TEXT", help="a reason for the log")
     parser.add_argument("--yes", action="store_true", help="do not ask first")
-
-
-def _kv(parser: argparse.ArgumentParser) -> None:
-    actions = "stat, inspect (a block), bench, invalidate (a model), conformance (of a connector)"
-    choices = ("stat", "inspect", "bench", "invalidate", "conformance")
-    parser.add_argument("action", choices=choices, help=actions)
-    parser.add_argument("key", nargs="?", help="for inspect: a block's key as the store has it")
-    where = "the store, `redis://host:6379`; else ASKONCE_KV_URL"
-    parser.add_argument("--url", metavar="URL", help=where)
-    model = "for stat and invalidate: the folder with its weights"
-    parser.add_argument("--model", type=Path, metavar="DIR", help=model)
-    scope = "for stat and invalidate: the scope that an engine printed, instead of a model"
-    parser.add_argument("--scope", metavar="HEX", help=scope)
-    count, size = "for bench (default 32)", "for bench, of one block (default 2 MiB)"
-    parser.add_argument("--blocks", type=int, default=32, metavar="N", help=count)
-    parser.add_argument("--block-bytes", type=int, default=2 << 20, metavar="N", help=size)
-    own = "askonce.kv.vllm:AskOnceConnector"
-    tried = "for conformance: any connector of vLLM (default AskOnce's own)"
-    parser.add_argument("--connector", default=own, metavar="MODULE:CLASS", help=tried)
-    extra = "for conformance: its kv_connector_extra_config; --url is added"
-    parser.add_argument("--extra", default="{}", metavar="JSON", help=extra)
 
 
 def _audit(parser: argparse.ArgumentParser) -> None:
@@ -197,16 +178,16 @@ def _replay(group: argparse._ArgumentGroup) -> None:
 def _suite(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--suite",
-        type=Path,
         metavar="DIR",
-        help="replay the sets in this folder under budgets, next to other rules",
+        help="replay the sets in this folder under budgets, next to other rules;"
+        " a bare name is NAME/semantic in $ASKONCE_DATA, or in ../shared/data",
     )
     group.add_argument(
         "--orders",
         type=_count,
-        default=5,
+        default=10,
         metavar="N",
-        help="random orders of each set (default 5)",
+        help="random orders of each set (default 10)",
     )
     group.add_argument(
         "--budget",
@@ -216,7 +197,13 @@ def _suite(group: argparse._ArgumentGroup) -> None:
         help="share of the hits that may be wrong, as 0.01; repeatable",
     )
     group.add_argument("--sets", nargs="+", default=(), metavar="NAME", help="only these sets")
-    group.add_argument("--out", type=Path, metavar="FOLDER", help="where plots and page go")
+    group.add_argument(
+        "--out",
+        type=Path,
+        default=Path("suite-report"),
+        metavar="FOLDER",
+        help="where plots and page go (default suite-report)",
+    )
 
 
 def _count(text: str) -> int:

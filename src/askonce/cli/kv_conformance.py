@@ -14,6 +14,19 @@ if TYPE_CHECKING:
     import argparse
 
 
+def add_conformance(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], store: argparse.ArgumentParser
+) -> None:
+    """Add `conformance` to the subcommands of `kv`."""
+    about = "try a connector of vLLM for what it must keep apart"
+    parser = commands.add_parser("conformance", parents=[store], help=about, description=about)
+    own = "askonce.kv.vllm:AskOnceConnector"
+    any_one = "any connector of vLLM (default AskOnce's own)"
+    parser.add_argument("--connector", default=own, metavar="MODULE:CLASS", help=any_one)
+    extra = "its kv_connector_extra_config; --url is added"
+    parser.add_argument("--extra", default="{}", metavar="JSON", help=extra)
+
+
 def conformance(arguments: argparse.Namespace) -> int:
     """Print a verdict for each dimension; 1 if anything leaks or could not be tried."""
     if ":" not in arguments.connector:

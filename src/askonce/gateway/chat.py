@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from askonce.cache.ask import Ask, Collapsed, Live
@@ -21,18 +21,19 @@ from askonce.gateway.passthrough import target_of
 from askonce.ports import UpstreamRequest
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     from askonce.cache.ask import Reply
     from askonce.cache.driver import Cache
     from askonce.canonical.answer import Answer
     from askonce.canonical.request import Call, Question
-    from askonce.flow import Lives
+    from askonce.flow import Lives, Plan
     from askonce.gateway.envelope import Envelope
     from askonce.gateway.http import Receive, Send
     from askonce.gateway.http import Scope as HttpScope
     from askonce.gateway.marks import Pairs
     from askonce.gateway.routing import Upstreams
+    from askonce.policy.controls import Controls
     from askonce.ports import Clock, Headers, Sink, Upstream, UpstreamResponse
 
 PATH = "/v1/chat/completions"
@@ -55,6 +56,8 @@ class ChatSettings(NamedTuple):
     by_meaning: bool
     """Earlier turns are compared by meaning as well."""
     lives: Lives
+    own_lives: Mapping[str, Lives]
+    """Of upstreams that have their own, by name."""
     debug: bool
 
 
@@ -91,7 +94,7 @@ class ChatRoute:
         self._clock = clock
         self._sink = sink
         self._new_id = new_id
-        self._plan = lru_cache(maxsize=1024)(partial(plan, lives=settings.lives))
+        self._plan = lru_cache(maxsize=1024)(self._plan_of)
 
     async def __call__(self, http: HttpScope, receive: Receive, send: Send) -> None:
         """Serve one request; raises RequestError, UpstreamError, ClientGone."""
@@ -104,7 +107,7 @@ class ChatRoute:
             envelope = self._read_envelope(http["headers"])
             scope = _scope(http, upstream, envelope)
             key = exact_key(scope, call)
-            first = self._plan(envelope.controls, has_question=False)
+            first = self._plan(envelope.controls, upstream.name, has_question=False)
             hit = self._cache.peek(key, first, envelope.author)
             if hit is not None:
                 await self._send_hit(caller, hit)
@@ -120,11 +123,15 @@ class ChatRoute:
             question=known,
             scope=scope,
             key=key,
-            plan=self._plan(envelope.controls, has_question=known is not None),
+            plan=self._plan(envelope.controls, upstream.name, has_question=known is not None),
             send=lambda: _send_upstream(caller, upstream),
             request_id=caller.http["askonce.request_id"],
             author=envelope.author,
         )
+
+    def _plan_of(self, controls: Controls, upstream: str, *, has_question: bool) -> Plan:
+        lives = self._settings.own_lives.get(upstream, self._settings.lives)
+        return plan(controls, lives, has_question=has_question)
 
     def _question_of(self, call: Call) -> Question | None:
         if not self._settings.lives.semantic:

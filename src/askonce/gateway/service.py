@@ -31,7 +31,7 @@ from askonce.gateway.routing import Upstreams
 from askonce.gateway.tenants import author_of, partitioner
 from askonce.invalidation.files import follow_files
 from askonce.orphan import worker_dies_with_server
-from askonce.ports import SupportsEpoch
+from askonce.ports import SupportsEpoch, SupportsWatch
 from askonce.settings.files import server_secret
 from askonce.settings.load import take_over
 from askonce.telemetry.fanout import Fanout
@@ -182,7 +182,9 @@ class Service:
             self._chat = recording.around(self._chat)
             self._passthrough = recording.around(self._passthrough)
         upkeep = [tell_sizes(parts.store, parts.index, sink), self._figures.keep_publishing()]
-        if isinstance(parts.store, SupportsEpoch):
+        if isinstance(parts.store, SupportsWatch):
+            parts.store.watch(built.exact.changed)
+        elif isinstance(parts.store, SupportsEpoch):
             upkeep.append(follow_epoch(parts.store, built.exact))
         self._tasks = [asyncio.create_task(work) for work in upkeep]
 
@@ -281,15 +283,21 @@ def _shared_figures(config: Config) -> Path | None:
 
 
 def _chat_settings(config: Config, parts: Parts) -> ChatSettings:
-    semantic = parts.index is not None
+    lives = Lives(
+        exact=Seconds(config.exact.ttl if config.exact.enabled else 0),
+        semantic=Seconds(config.semantic.ttl if parts.index is not None else 0),
+    )
+    ttls = zip((each.ttl for each in config.upstream), parts.upstreams, strict=True)
     return ChatSettings(
         max_body_bytes=config.server.max_body_bytes,
         max_temperature=config.semantic.max_temperature,
         by_meaning=config.semantic.conversations == "meaning",
-        lives=Lives(
-            exact=Seconds(config.exact.ttl if config.exact.enabled else 0),
-            semantic=Seconds(config.semantic.ttl if semantic else 0),
-        ),
+        lives=lives,
+        own_lives={
+            upstream.name: msgspec.structs.replace(lives, exact=Seconds(ttl))
+            for ttl, (_, upstream) in ttls
+            if ttl and config.exact.enabled
+        },
         debug=config.controls.debug,
     )
 

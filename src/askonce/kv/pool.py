@@ -219,7 +219,7 @@ class BlockPool:
         keys = [lookup.keys[index] for index in asked]
         told = self._exists(keys, epoch, lookup.deadline)
         self._guard.tell(told, began)
-        self._verdicts.found((k for k, o in zip(keys, told, strict=True) if o == "done"), epoch)
+        self._verdicts.seen((k for k, o in zip(keys, told, strict=True) if o == "done"), epoch)
         self._answer(lookup, _with(said, asked, told))
 
     def _exists(
@@ -277,7 +277,7 @@ class BlockPool:
         if job.kind == "load":
             self._verdicts.failed(_others(job.keys, outcomes), epoch)
         else:
-            self._verdicts.found(_done(job.keys, outcomes), epoch)
+            self._verdicts.stored(_done(job.keys, outcomes), epoch)
         self._count([self._desk.end(job, outcomes, self._clock.monotonic())])
 
     def _load(self, job: Job, epoch: int) -> list[BlockOutcome]:

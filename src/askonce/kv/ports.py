@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 if TYPE_CHECKING:
@@ -50,6 +51,9 @@ Outcomes = list[Outcome]
 
 Buffer = bytes | bytearray | memoryview
 
+Arrived = Callable[[int], None]
+"""Takes the index of a key whose value has come."""
+
 
 class BlockTransport(Protocol):
     """Moves bytes between buffers and a store; any number of threads may call at once.
@@ -71,10 +75,13 @@ class BlockTransport(Protocol):
         payloads: Sequence[memoryview],
         *,
         deadline: Seconds,
+        arrived: Arrived | None = None,
     ) -> Outcomes:
         """Receive each value into its two views, straight from the wire.
 
         A value must fill both exactly. Where the outcome is not `done` their content is undefined.
+        arrived: may be called with the index of a key that is done, on the calling thread, while
+        others are under way and its bytes are still in the processor's cache.
         """
         ...
 

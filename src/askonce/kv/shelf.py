@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import os
-import threading
-from collections import deque
 from typing import TYPE_CHECKING, Final, Literal
 
+from askonce.clock import SystemClock
 from askonce.kv.block import FLAWS, HEADER_BYTES, Sealer
-from askonce.kv.ports import FAULTS, OUTCOMES
+from askonce.kv.buffers import Buffers
+from askonce.kv.ports import OUTCOMES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from askonce.kv.block import BlockKey, Flaw
     from askonce.kv.codec import BlockCodec
-    from askonce.kv.ports import BlockTransport, Outcome, Outcomes
+    from askonce.kv.ports import BlockTransport, Outcomes
     from askonce.units import Seconds
 
 BlockOutcome = str
@@ -37,7 +37,9 @@ under way. `cancelled`: its request ended. `stale`: the epoch changed, or is not
 ALL_OUTCOMES: Final[tuple[str, ...]] = (*OUTCOMES, *(f"flaw_{each}" for each in FLAWS), *CAUSES)
 
 
-_AT_ONCE = 16 * 1024 * 1024
+_GRACE = 0.005
+"""Seconds past the deadline in which blocks that have come are still checked."""
+_clock = SystemClock()
 
 
 class Shelf:
@@ -62,7 +64,7 @@ class Shelf:
         self._root = b"ak1:" + namespace.hex().encode()
         self._codec = codec
         self._claim_life = claim_life
-        self._headers = _Headers()
+        self._buffers = Buffers()
         self._me = os.urandom(16)
 
     def names(self, keys: Sequence[BlockKey], epoch: int) -> list[bytes]:
@@ -84,45 +86,29 @@ class Shelf:
     ) -> list[BlockOutcome]:
         """Receive and check; where the outcome is not `done`, the view's content is undefined.
 
-        What is flawed is removed from the store, so that a good one can take its place. So many
-        bytes at once as a server may well hold ready for one connection; after a batch of which
-        nothing came, the rest is not asked for.
+        What is flawed is removed from the store, so that a good one can take its place. Blocks
+        that there is no time left to check are `late`.
         """
-        outcomes: list[BlockOutcome] = []
-        while len(outcomes) < len(keys):
-            start = len(outcomes)
-            stop = start + _within(views[start:], _AT_ONCE)
-            batch = keys[start:stop], views[start:stop]
-            told = self._loaded(batch, epoch=epoch, deadline=deadline)
-            outcomes += told
-            if all(said in FAULTS for said in told):
-                outcomes += [told[-1]] * (len(keys) - stop)
-        return outcomes
-
-    def _loaded(
-        self,
-        batch: tuple[Sequence[BlockKey], Sequence[memoryview]],
-        *,
-        epoch: int,
-        deadline: Seconds,
-    ) -> list[BlockOutcome]:
-        keys, views = batch
         names = self.names(keys, epoch)
+        headers = [self._buffers.lease(HEADER_BYTES) for _ in keys]
         into = [self._room_for(view) for view in views]
-        headers = self._headers.lease(len(keys))
-        told = self._transport.fetch(names, headers, into, deadline=deadline)
-        outcomes: list[BlockOutcome] = [
-            self._checked(outcome, key, (header, payload, view), epoch)
-            for outcome, key, header, payload, view in zip(
-                told, keys, headers, into, views, strict=True
-            )
-        ]
-        self._headers.give_back(headers)
-        bad = [
-            n
-            for n, said in zip(names, outcomes, strict=True)
-            if said == "size" or said[:5] == "flaw_"
-        ]
+        checked: dict[int, BlockOutcome] = {}
+
+        def check(index: int) -> None:
+            received = headers[index], into[index], views[index]
+            checked[index] = self._checked(keys[index], received, epoch)
+
+        told = self._transport.fetch(names, headers, into, deadline=deadline, arrived=check)
+        outcomes: list[BlockOutcome] = []
+        for index, outcome in enumerate(told):
+            in_time = _clock.monotonic() <= deadline + _GRACE
+            if outcome == "done" and index not in checked and in_time:
+                check(index)
+            outcomes.append(checked.get(index, "late") if outcome == "done" else outcome)
+        self._buffers.give_back(headers)
+        if self._codec is not None:
+            self._buffers.give_back(into)
+        bad = [name for name, said in zip(names, outcomes, strict=True) if _is_bad(said)]
         if bad:
             self._transport.delete(bad, deadline=deadline)
         return outcomes
@@ -180,20 +166,17 @@ class Shelf:
     def _room_for(self, view: memoryview) -> memoryview:
         if self._codec is None:
             return view
-        return memoryview(bytearray(self._codec.stored_bytes(view.nbytes)))
+        return self._buffers.lease(self._codec.stored_bytes(view.nbytes))
 
     def _spelt(self, view: memoryview) -> memoryview:
         return view if self._codec is None else self._codec.encode(view)
 
     def _checked(
         self,
-        outcome: Outcome,
         key: BlockKey,
         received: tuple[memoryview, memoryview, memoryview],
         epoch: int,
     ) -> BlockOutcome:
-        if outcome != "done":
-            return outcome
         header, payload, view = received
         spelling = "raw" if self._codec is None else self._codec.name
         flaw: Flaw | None = self._sealer.check(header, payload, key, epoch=epoch, codec=spelling)
@@ -204,30 +187,6 @@ class Shelf:
         return "done"
 
 
-def _within(views: Sequence[memoryview], most: int) -> int:
-    """How many of the first views have no more bytes together; one at least."""
-    count = held = 0
-    for view in views:
-        held += view.nbytes
-        if count and held > most:
-            break
-        count += 1
-    return count
-
-
-class _Headers:
-    """Room for headers, used over and over."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._free: deque[memoryview] = deque(maxlen=4096)
-
-    def lease(self, count: int) -> list[memoryview]:
-        with self._lock:
-            ready = [self._free.pop() for _ in range(min(count, len(self._free)))]
-        fresh = memoryview(bytearray(HEADER_BYTES * (count - len(ready))))
-        return ready + [fresh[at : at + HEADER_BYTES] for at in range(0, len(fresh), HEADER_BYTES)]
-
-    def give_back(self, headers: Sequence[memoryview]) -> None:
-        with self._lock:
-            self._free.extend(headers)
+def _is_bad(outcome: BlockOutcome) -> bool:
+    """Whether what is stored there can never be loaded."""
+    return outcome == "size" or outcome.startswith("flaw_")

@@ -34,8 +34,15 @@ class Verdicts:
             said = [self._known.get((key, epoch), (None, now)) for key in keys]
         return [verdict if until > now else None for verdict, until in said]
 
-    def found(self, keys: Iterable[BlockKey], epoch: int) -> None:
-        """These are there: a lookup or a store says so."""
+    def seen(self, keys: Iterable[BlockKey], epoch: int) -> None:
+        """A lookup says that these are there; what has failed to load stays failed all the same."""
+        keys = list(keys)
+        said = self.recall(keys, epoch)
+        unknown = [key for key, verdict in zip(keys, said, strict=True) if verdict is not False]
+        self._remember(unknown, epoch, verdict=True, life=self._found_life)
+
+    def stored(self, keys: Iterable[BlockKey], epoch: int) -> None:
+        """These are there, and good: they were stored just now."""
         self._remember(keys, epoch, verdict=True, life=self._found_life)
 
     def failed(self, keys: Iterable[BlockKey], epoch: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -24,7 +24,22 @@ SHARES = (0.005, 0.01, 0.02, 0.05)
 
 _HEADER = ("rule", "setting", "hits %", "least", "most", "late", "wrong %", "/1000", "over")
 _LATE = 0.2
-_RULES = {"static": "o", "per-entry": "s", "cosine": "^", "verifier": "D", "askonce": "D"}
+_OURS = "#0a5c8c"
+_LOOKS: dict[str, dict[str, Any]] = {
+    "static": {"color": "0.45", "marker": ".", "markersize": 3, "linewidth": 1},
+    "per-entry": {"color": "#b8860b", "marker": "s", "linewidth": 1.2},
+    "cosine": {"color": "#a33", "marker": "^", "linewidth": 1.2},
+    "verifier": {"color": _OURS, "marker": "D", "linewidth": 2},
+    "askonce": {"color": _OURS, "marker": "D", "linewidth": 2},
+}
+_TOLD = {
+    "static": "bare threshold, in hindsight",
+    "per-entry": "estimator for each entry",
+    "cosine": "cosine under the same budgets",
+    "verifier": "verifier under the budgets",
+    "askonce": "AskOnce; dots: single orders",
+}
+_WIDEST = 8
 
 
 class Material(msgspec.Struct, frozen=True):
@@ -59,6 +74,8 @@ class Outcome(msgspec.Struct, frozen=True):
     """Hit share over the last fifth of each order."""
     over: int
     """Runs whose wrong hits exceed the setting beyond chance, at 5 %; 0 for thresholds."""
+    early: tuple[Tally, ...] = ()
+    """The start of each order alone, where it was told apart."""
 
     @property
     def total(self) -> Tally:
@@ -147,20 +164,37 @@ def plot(name: str, outcomes: Sequence[Outcome], path: Path) -> None:
         from matplotlib.figure import Figure
     except ImportError:
         raise MissingExtra("matplotlib", "lab") from None
-    figure = Figure(figsize=(7, 5), layout="constrained")
+    figure = Figure(figsize=(8, 5.5), layout="constrained")
     axes = figure.subplots()
-    for rule, marker in _RULES.items():
-        chosen = [outcome.total for outcome in outcomes if outcome.rule == rule]
-        if not chosen:
-            continue
-        axes.plot(
-            [100 * total.wrong_share for total in chosen],
-            [100 * total.hit_share for total in chosen],
-            marker=marker,
-            label=rule,
+    for rule, look in _LOOKS.items():
+        chosen = [one for one in outcomes if one.rule == rule and one.total.hits]
+        if chosen:
+            chosen.sort(key=lambda one: one.setting)
+            axes.plot(*_points([one.total for one in chosen]), label=_TOLD[rule], **look)
+    learned = [one for one in outcomes if one.rule == "askonce"]
+    for one in learned:
+        axes.plot(*_points(one.runs), ".", color=_OURS, alpha=0.25, markersize=4, zorder=1)
+        axes.axvline(100 * one.setting, color="0.6", linestyle=":", linewidth=1, zorder=0)
+        axes.annotate(
+            f" {100 * one.setting:g} %",
+            (100 * one.setting, 0.99),
+            xycoords=("data", "axes fraction"),
+            fontsize=8,
+            color="0.4",
+            va="top",
         )
     axes.set(xlabel="wrong, % of the hits", ylabel="hits, % of the questions", title=name)
-    axes.set_xlim(0, 10)
-    axes.grid(visible=True, alpha=0.3)
-    axes.legend()
-    figure.savefig(path)
+    axes.set_xlim(0, _WIDEST)
+    shown = [one.total for one in outcomes if 100 * one.total.wrong_share <= _WIDEST]
+    axes.set_ylim(0, 108 * max([0.1, *(total.hit_share for total in shown)]))
+    axes.grid(visible=True, alpha=0.25)
+    axes.legend(loc="upper left" if not learned else "lower right", framealpha=0.9)
+    figure.savefig(path, dpi=120)
+
+
+def _points(tallies: Sequence[Tally]) -> tuple[list[float], list[float]]:
+    """Percentages; what lies beyond the right edge would only bend the lines."""
+    return (
+        [100 * tally.wrong_share for tally in tallies],
+        [100 * tally.hit_share for tally in tallies],
+    )

@@ -13,14 +13,15 @@ from askonce.trust.evidence import Label
 from askonce.trust.guards import veto
 from askonce.trust.ledger import Ledger, Place
 from askonce.trust.prior import shipped
-from askonce.trust.verifier import Learner, Look, Text, score, see
+from askonce.trust.verifier import Learner, Look, score
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from askonce.trust.desk import Manners
+    from askonce.lab.measured import Sight
+    from askonce.trust.sight import Manners
 
 _HERE = Place(b"lab", b"lab")
 _ALL = Place(b"lab", b"")
@@ -44,18 +45,18 @@ class Live:
     def __init__(
         self,
         words: Sequence[str],
-        texts: Sequence[Text],
+        sight: Sight,
         ledger: Ledger,
         manners: Manners,
         seed: int = 0,
     ) -> None:
-        """Words and texts by row; the ledger fresh."""
+        """Words by row; the ledger fresh."""
         self._words = words
-        self._texts = texts
+        self._sight = sight
         self._ledger = ledger
         self._manners = manners
         self._seed = b"%d" % seed
-        self._learner = Learner(shipped(), len(texts[0].vector), limit=manners.remembered)
+        self._learner = Learner(shipped(), sight.dim, limit=manners.remembered)
         self._answers = SameAnswers()
         self._labels = 0.0
         self._settled = False
@@ -75,7 +76,7 @@ class Live:
             self._last = None
             self._ledger.decide(_HERE, None, request)
             return Choice()
-        near = Near(near.rows[kept], near.cosines[kept])
+        near = near.only(kept)
         look = self._look(query, near)
         decision = self._ledger.decide(_HERE, float(look.logits.max()), request)
         self._last = _Last(look, kept, decision)
@@ -113,7 +114,7 @@ class Live:
 
     def _look(self, query: int, near: Near) -> Look:
         rows = near.rows.tolist()
-        seen = see(self._texts[query], [self._texts[row] for row in rows], near.cosines)
+        seen = self._sight.see(query, near)
         answers = [self._answers.of(_name(row), _name(row)) for row in rows]
         return score(self._learner.coefficients, seen, answers)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 from html import escape
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from askonce.errors import MissingExtra
+from askonce.lab.columns import aligned
 from askonce.lab.compare import FLOORS, plot
 from askonce.lab.compare import render as render_stream
-from askonce.lab.table import aligned
 from askonce.lab.verdicts import SuiteReport, TrapRow, Verdict, best_static, share, verdicts
 
 if TYPE_CHECKING:
@@ -22,13 +23,29 @@ NO_PLOTS = "No plots: matplotlib is not installed (the extra `lab` brings it)."
 
 _PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>AskOnce: the suite</title>
-<style>body{{font:15px/1.5 sans-serif;max-width:75em;margin:2em auto;padding:0 1em}}
-pre{{overflow-x:auto;background:#f4f4f4;padding:1em}}img{{max-width:100%}}
-td,th{{padding:.2em .8em;text-align:left}}.PASS{{color:#0a662c}}.MISS{{color:#a11}}</style>
+<meta name="viewport" content="width=device-width">
+<style>
+body{{font:15px/1.5 system-ui,sans-serif;max-width:70em;margin:2em auto;padding:0 1em}}
+h1{{margin-bottom:0}}h2{{margin-top:2em}}
+table{{border-collapse:collapse;width:100%}}
+td{{padding:.3em .8em .3em 0;vertical-align:top;border-bottom:1px solid #eee}}
+tbody th{{text-align:left;padding:1.2em 0 .2em;border-bottom:2px solid #ccc}}
+td:first-child{{width:4em;font-weight:600}}td:nth-child(2){{width:34%}}
+td:last-child{{font-variant-numeric:tabular-nums}}
+.PASS{{color:#0a662c}}.MISS{{color:#a11}}
+figure{{margin:1em 0}}img{{max-width:100%}}
+.plots{{display:grid;grid-template-columns:repeat(auto-fit,minmax(30em,1fr));gap:1em}}
+pre{{overflow-x:auto;background:#f6f6f6;padding:1em;font-size:12px}}
+</style>
 <h1>AskOnce: the suite</h1>
-<table><tr><th></th><th>promise</th><th>set</th><th>measured</th></tr>
-{verdicts}</table>
-{plots}
+<p>{head}</p>
+<table><tbody>
+{verdicts}</tbody></table>
+<h2>Hits against wrong answers</h2>
+<p>Up and to the left is better. Dotted: the budgets. A promise about a budget is kept where AskOnce
+lies left of its dotted line.</p>
+<div class="plots">{plots}</div>
+<h2>Every figure</h2>
 <pre>{text}</pre>
 </html>
 """
@@ -36,14 +53,22 @@ td,th{{padding:.2em .8em;text-align:left}}.PASS{{color:#0a662c}}.MISS{{color:#a1
 
 def render(report: SuiteReport) -> str:
     """Every table as plain text, the promises last."""
-    head = f"embedder {report.embedder}; {report.orders} random orders a set (seeds 0 and up)"
-    parts = [head, *(_stream(each) for each in report.streams)]
+    parts = [_head(report), *(_stream(each) for each in report.streams)]
     if report.traps:
         parts.append(_traps(report.traps))
     if report.recalls:
         parts.append(_recalls(report.recalls))
     parts.append(_verdicts(verdicts(report)))
     return "\n\n".join(parts)
+
+
+def _head(report: SuiteReport) -> str:
+    found = verdicts(report)
+    kept = sum(one.kept for one in found)
+    return (
+        f"{kept} of {len(found)} promises kept; {report.orders} random orders of each set, "
+        f"by the seeds 0 to {report.orders - 1}; embedder {report.embedder}"
+    )
 
 
 def _stream(stream: StreamResult) -> str:
@@ -97,10 +122,10 @@ def _percent(counted: tuple[int, int]) -> str:
 
 
 def _verdicts(found: Sequence[Verdict]) -> str:
-    rows = [["", "promise", "set", "measured"]]
-    rows += [[word(one), one.bar, one.on or "all", one.measured] for one in found]
+    rows = [["", "about", "promise", "set", "measured"]]
+    rows += [[word(one), one.about, one.bar, one.on or "all", one.measured] for one in found]
     kept = sum(one.kept for one in found)
-    return f"{aligned(rows, left=4)}\n{kept} of {len(found)} kept"
+    return f"{aligned(rows, left=5)}\n{kept} of {len(found)} kept"
 
 
 def word(verdict: Verdict) -> str:
@@ -127,12 +152,18 @@ def write(report: SuiteReport, folder: Path) -> str:
 def page(report: SuiteReport, plots: Sequence[Path]) -> str:
     """The HTML, with the pictures inside."""
     rows = "\n".join(
-        f'<tr><td class="{word(one)}">{word(one)}</td><td>{escape(one.bar)}</td>'
-        f"<td>{escape(one.on)}</td><td>{escape(one.measured)}</td></tr>"
-        for one in verdicts(report)
+        f'<tr><th colspan="4">{escape(about)}</th></tr>\n' + "\n".join(map(_line, group))
+        for about, group in groupby(verdicts(report), key=lambda one: one.about)
     )
     pictures = "\n".join(_picture(path) for path in plots) or f"<p>{escape(NO_PLOTS)}</p>"
-    return _PAGE.format(verdicts=rows, plots=pictures, text=escape(render(report)))
+    head, text = escape(_head(report)), escape(render(report))
+    return _PAGE.format(head=head, verdicts=rows, plots=pictures, text=text)
+
+
+def _line(one: Verdict) -> str:
+    cells = (one.bar, one.on or "all", one.measured)
+    told = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
+    return f'<tr><td class="{word(one)}">{word(one)}</td>{told}</tr>'
 
 
 def _picture(path: Path) -> str:

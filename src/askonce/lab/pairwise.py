@@ -11,11 +11,12 @@ from askonce.lab import sets
 from askonce.lab.verdicts import PairRecall, Timing, TrapRow
 from askonce.ports import IndexedText, Neighbour, ReadText
 from askonce.trust.alignment import to_bytes
-from askonce.trust.desk import Manners, TrustDesk
+from askonce.trust.desk import TrustDesk
 from askonce.trust.guards import veto
 from askonce.trust.ledger import Place, Policy
 from askonce.trust.logistic import probability
 from askonce.trust.prior import shipped
+from askonce.trust.sight import Manners
 from askonce.trust.verifier import Learner, Look, Text, score, see
 from askonce.units import Cosine, UnixTime
 

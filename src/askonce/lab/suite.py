@@ -3,46 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable  # noqa: TC003 - a NamedTuple's field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
-import numpy as np
 
 from askonce.errors import ConfigError
 from askonce.lab import pairwise, sets
-from askonce.lab.compare import FLOORS, SHARES, Outcome
-from askonce.lab.live import Live
-from askonce.lab.players import Budgeted, ByCosine, PerEntry, Static
+from askonce.lab.compare import SHARES, Outcome
+from askonce.lab.jobs import STATICS, Job, Plan, Questions, Ran, jobs, played, questions
 from askonce.lab.readings import Readings
-from askonce.lab.scoring import Tally
-from askonce.lab.stream import Log, Neighbourhood, by_group, erring, play, shuffled
-from askonce.lab.verdicts import FAQ_BUDGET, PER_REQUEST, StreamResult, SuiteReport
-from askonce.trust.bound import excess_chance, judge_error
-from askonce.trust.budget import Budget
-from askonce.trust.desk import Manners
-from askonce.trust.ledger import Ledger, Policy
-from askonce.units import Cosine
+from askonce.lab.verdicts import StreamResult, SuiteReport, exceeds
+from askonce.lab.workers import processes, spread
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Sequence
 
     from askonce.lab.pairwise import PairRead
-    from askonce.lab.stream import Player
     from askonce.lab.vectors import Progress
     from askonce.ports import Embedder
-    from askonce.trust.verifier import Text
 
-STATICS = tuple(sorted({*FLOORS, *(round(0.9 + 0.0025 * step, 4) for step in range(40))}))
-"""Thresholds among which the best in hindsight is sought."""
-LATE = 2000
-"""Questions at the end of each order that show where the hits are going."""
-ERR = 0.05
-_COSTS = {"static": 1, "per-entry": 1, "cosine": 2, "askonce": 40}
-"""How long a rule takes beside the others, to tell the time left."""
-_CHECKED = (400, 20)
-"""Labelled pairs by which the erring judge's own error is known: all, and false verdicts."""
+_SAY_EVERY = 5.0
 
 
 class SuiteOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,51 +42,46 @@ class SuiteOptions(msgspec.Struct, frozen=True, kw_only=True):
     by_meaning: bool = False
     """Whether earlier turns are compared by meaning, as `semantic.conversations` says."""
     cache: Path | None = None
+    processes: int = 0
+    """0 takes as many as there are cores."""
 
 
-class Questions(NamedTuple):
-    """A group set, read."""
+class Suite(NamedTuple):
+    """Everything that is to be measured, read; the pairs are measured already."""
 
-    name: str
-    words: Sequence[str]
-    texts: Sequence[Text]
-    groups: Sequence[Hashable]
-    neighbourhood: Neighbourhood
+    asked: Sequence[Questions]
+    report: SuiteReport
 
 
-class Job(NamedTuple):
-    """One rule at one setting."""
-
-    rule: str
-    setting: float
-    made: Callable[[int], Player]
-    per: Literal["hit", "request"] = "hit"
-    errs: float = 0.0
-    """Share of the judge's verdicts that are turned."""
+def run(suite: Suite, options: SuiteOptions, progress: Progress) -> SuiteReport:
+    """Play the streams."""
+    streams = tuple(measure(suite.asked, options, progress))
+    return msgspec.structs.replace(suite.report, streams=streams)
 
 
-async def run(
+async def read(
     folder: Path, embedder: Embedder, options: SuiteOptions, progress: Progress
-) -> SuiteReport:
-    """Measure everything; raises ConfigError for a folder without sets."""
+) -> Suite:
+    """Read every set and measure its pairs; raises ConfigError for a folder without sets."""
     readings = Readings(embedder, options.cache, progress)
-    streams: list[StreamResult] = []
+    asked: list[Questions] = []
     report = SuiteReport(embedder.id, options.orders)
     for path in chosen(folder, options.names):
         labelled = sets.load(path, limit=options.limit)
         if labelled.asked:
             name = f"{labelled.name}.group"
-            read = await readings.read(name, (each.text for each in labelled.asked))
-            streams.append(measure(_questions(labelled, read), options, progress))
-            timing = report.timing or pairwise.time_decisions(read)
+            found = await readings.read(name, (each.text for each in labelled.asked))
+            progress(f"{name}: {len(found)} questions")
+            asked.append(questions(labelled, found))
+            timing = report.timing or pairwise.time_decisions(found)
             report = msgspec.structs.replace(report, timing=timing)
             continue
         texts = [side.text for *both, _ in pairwise.sides(labelled) for side in both]
-        read = await readings.read(f"{labelled.name}.pairs", texts)
+        found = await readings.read(f"{labelled.name}.pairs", texts)
         progress(f"{labelled.name}: {len(labelled.pairs)} pairs")
-        pairs = pairwise.ready(labelled, read, by_meaning=options.by_meaning)
+        pairs = pairwise.ready(labelled, found, by_meaning=options.by_meaning)
         report = _with_pairs(report, labelled.name, pairs, options)
-    return msgspec.structs.replace(report, streams=tuple(streams))
+    return Suite(asked, report)
 
 
 def chosen(folder: Path, names: Sequence[str]) -> list[Path]:
@@ -130,102 +106,99 @@ def _with_pairs(
     return msgspec.structs.replace(report, traps=traps, recalls=recalls)
 
 
-def _questions(labelled: sets.LabelledSet, read: dict[str, Text]) -> Questions:
-    kept = [each for each in labelled.asked if each.text in read]
-    if not kept:
-        raise ConfigError(f"{labelled.name} has no question that the tier compares")
-    texts = [read[each.text] for each in kept]
-    return Questions(
-        labelled.name,
-        [each.text for each in kept],
-        texts,
-        [each.group for each in kept],
-        Neighbourhood(np.stack([text.vector for text in texts])),
+def measure(
+    asked: Sequence[Questions], options: SuiteOptions, progress: Progress
+) -> list[StreamResult]:
+    """Every rule at every setting on every set, over as many processes as there are cores."""
+    plan = Plan(
+        budgets=options.budgets,
+        erring=options.budgets,
+        neighbours=options.neighbours,
+        floor=options.floor,
     )
+    planned = [jobs(each, plan) for each in asked]
+    pieces = [
+        (at, job, seed)
+        for at, found in enumerate(planned)
+        for seed in range(options.orders)
+        for job in range(len(found))
+    ]
+
+    def work(piece: int) -> list[Ran]:
+        at, job, seed = pieces[piece]
+        return played(asked[at], planned[at][job], seed, options.neighbours)
+
+    costs = [planned[at][job].cost * len(asked[at].groups) for at, job, _ in pieces]
+    told = Told(asked, pieces, costs, progress)
+    ran: dict[tuple[int, int, int], list[Ran]] = {}
+    for piece, result in spread(work, len(pieces), options.processes or processes()):
+        ran[pieces[piece]] = result
+        told.done(piece)
+
+    def runs(at: int, job: int) -> list[list[Ran]]:
+        return [ran[at, job, seed] for seed in range(options.orders)]
+
+    return [
+        _result(each, found, [runs(at, job) for job in range(len(found))])
+        for at, (each, found) in enumerate(zip(asked, planned, strict=True))
+    ]
 
 
-def measure(questions: Questions, options: SuiteOptions, progress: Progress) -> StreamResult:
-    """Every rule at every setting on one set."""
-    jobs = _jobs(questions, options)
-    begun = time.monotonic()
-    outcomes, done, cost = [], 0, sum(_COSTS[job.rule] for job in jobs)
-    for count, job in enumerate(jobs, 1):
-        outcomes.append(_outcome(questions, options, job))
-        done += _COSTS[job.rule]
-        left = (time.monotonic() - begun) / done * (cost - done)
-        named = f"{job.rule} {job.setting:g}"
-        progress(f"{questions.name}: {count}/{len(jobs)} {named}, about {left:.0f} s left")
-    told = list(zip(jobs, outcomes, strict=True))
+class Told:
+    """Says now and then how far the work is and how long it will take."""
+
+    def __init__(
+        self,
+        asked: Sequence[Questions],
+        pieces: Sequence[tuple[int, int, int]],
+        costs: Sequence[int],
+        progress: Progress,
+    ) -> None:
+        """costs: of each piece, beside the others."""
+        self._names = [each.name for each in asked]
+        self._pieces = pieces
+        self._costs = costs
+        self._progress = progress
+        self._begun = self._said = time.monotonic()
+        self._done = self._count = 0
+
+    def done(self, piece: int) -> None:
+        """One more piece is done."""
+        self._done += self._costs[piece]
+        self._count += 1
+        now = time.monotonic()
+        if now - self._said < _SAY_EVERY and self._count < len(self._pieces):
+            return
+        self._said = now
+        left = (now - self._begun) / self._done * (sum(self._costs) - self._done)
+        at, _, seed = self._pieces[piece]
+        share = 100 * self._done / sum(self._costs)
+        self._progress(
+            f"{share:.0f} %, {self._names[at]} order {seed + 1}, about {left / 60:.1f} min left"
+        )
+
+
+def _result(
+    asked: Questions, planned: Sequence[Job], ran: Sequence[Sequence[list[Ran]]]
+) -> StreamResult:
+    outcomes: dict[str, list[Outcome]] = {"hit": [], "request": [], "erring": []}
+    for job, runs in zip(planned, ran, strict=True):
+        kind = "erring" if job.errs else job.per
+        settings = STATICS if job.made is None else (job.setting,)
+        for at, setting in enumerate(settings):
+            outcomes[kind].append(_outcome(job, setting, [run[at] for run in runs]))
     return StreamResult(
-        questions.name,
-        len(questions.groups),
-        outcomes[0].runs[0].asked,
-        tuple(one for job, one in told if job.per == "hit" and not job.errs),
-        tuple(one for job, one in told if job.per == "request"),
-        tuple(one for job, one in told if job.errs),
+        asked.name,
+        len(asked.groups),
+        len(asked.groups),
+        tuple(outcomes["hit"]),
+        tuple(outcomes["request"]),
+        tuple(outcomes["erring"]),
     )
 
 
-def _jobs(questions: Questions, options: SuiteOptions) -> list[Job]:
-    jobs = [Job("static", floor, _static(floor)) for floor in STATICS]
-    for share in options.budgets:
-        policy = Policy(budget=Budget(share))
-        jobs += [
-            Job("per-entry", share, _per_entry(share)),
-            Job("cosine", share, _cosine(policy)),
-            Job("askonce", share, _live(questions, options, policy)),
-        ]
-    per_request = Policy(budget=Budget(PER_REQUEST, "request"))
-    jobs.append(Job("askonce", PER_REQUEST, _live(questions, options, per_request), "request"))
-    told = Policy(budget=Budget(FAQ_BUDGET), judge=judge_error(_CHECKED, _CHECKED))
-    jobs.append(Job("askonce", FAQ_BUDGET, _live(questions, options, told), errs=ERR))
-    return jobs
-
-
-def _static(floor: float) -> Callable[[int], Player]:
-    return lambda _: Static(floor)
-
-
-def _per_entry(share: float) -> Callable[[int], Player]:
-    return lambda seed: PerEntry(share, seed)
-
-
-def _cosine(policy: Policy) -> Callable[[int], Player]:
-    return lambda seed: Budgeted(ByCosine(), Ledger(policy, b"%d" % seed))
-
-
-def _live(questions: Questions, options: SuiteOptions, policy: Policy) -> Callable[[int], Player]:
-    manners = Manners(floor=Cosine(options.floor))
-    words, texts = questions.words, questions.texts
-    return lambda seed: Live(words, texts, Ledger(policy, b"%d" % seed), manners, seed)
-
-
-def _outcome(questions: Questions, options: SuiteOptions, job: Job) -> Outcome:
-    runs, late, over = [], 0.0, 0
-    for seed in range(options.orders):
-        log = _played(questions, options, job, seed)
-        tally = Tally(len(log.hit), int(log.hit.sum()), int(log.wrong.sum()))
-        runs.append(tally)
-        late += float(log.hit[-LATE:].mean()) / options.orders
-        over += job.rule != "static" and exceeds(tally, job.setting, job.per)
-    return Outcome(job.rule, job.setting, tuple(runs), late, over)
-
-
-def _played(questions: Questions, options: SuiteOptions, job: Job, seed: int) -> Log:
-    judge = by_group(questions.groups)
-    if job.errs:
-        judge = erring(judge, job.errs, seed)
-    return play(
-        shuffled(len(questions.groups), seed),
-        questions.neighbourhood,
-        job.made(seed),
-        questions.groups,
-        judge=judge,
-        k=1 if job.rule == "static" else options.neighbours,
-    )
-
-
-def exceeds(tally: Tally, share: float, per: str) -> bool:
-    """Whether the wrong answers are too many for the budget to be chance, at 5 %."""
-    of = tally.hits if per == "hit" else tally.asked
-    return of > 0 and excess_chance(tally.wrong, of, share) <= 0.05
+def _outcome(job: Job, setting: float, runs: Sequence[Ran]) -> Outcome:
+    over = sum(exceeds(run.tally, setting, job.per) for run in runs) if job.made else 0
+    late = sum(run.late for run in runs) / len(runs)
+    early = tuple(run.early for run in runs) if job.made and job.per == "hit" else ()
+    return Outcome(job.rule, setting, tuple(run.tally for run in runs), late, over, early)

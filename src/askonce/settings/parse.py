@@ -15,7 +15,7 @@ from askonce.errors import ConfigError
 from askonce.settings.schema import SECTIONS, UPSTREAM, Key
 
 PREFIX = "ASKONCE_"
-NOT_SETTINGS = frozenset({"CONFIG", "HANDED_OVER"})
+NOT_SETTINGS = frozenset({"CONFIG", "DATA", "HANDED_OVER"})
 SHORT_KEY = f"{PREFIX}UPSTREAM_API_KEY"
 """Belongs to whatever single upstream is named elsewhere; without one it says nothing."""
 SHORT: Mapping[str, Path] = {

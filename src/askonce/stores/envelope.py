@@ -26,9 +26,11 @@ from askonce.ports import (
     StoreStats,
     SupportsAbsence,
     SupportsEpoch,
+    SupportsFlights,
     SupportsOwners,
     SupportsPutMany,
     SupportsTags,
+    SupportsWatch,
 )
 from askonce.units import Bytes
 
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-    from askonce.ports import Put, Sink, Store
+    from askonce.ports import Followed, Lead, Put, Sink, Store
     from askonce.units import Seconds
 
 Reason = Literal["short", "foreign", "version", "damaged", "no_key", "length"]
@@ -90,6 +92,11 @@ class Envelope:
         self._opening = b"askonce value" + _sized(namespace.encode())
         self.overhead = _HEAD.size + (_DIGEST if keys is None else _KEY_ID + _NONCE + _TAG)
         """Bytes that it adds to a value that is not compressed."""
+
+    @property
+    def encrypts(self) -> bool:
+        """Whether values can be read with a key alone."""
+        return self._keys is not None
 
     def seal(self, key: bytes, value: bytes) -> bytes:
         """The value in its envelope."""
@@ -176,6 +183,10 @@ class SealedStore:
             self.surely_absent = store.surely_absent
         if isinstance(store, SupportsPutMany):
             self.put_many = _sealing(store, self._sealed)
+        if isinstance(store, SupportsWatch):
+            self.watch = store.watch
+        if isinstance(store, SupportsFlights) and not envelope.encrypts:
+            self.board = _opening(store, envelope)  # what leaders relay is in no envelope
 
     async def get(self, key: bytes) -> bytes | None:
         """See `Store`; a value that does not open is none."""
@@ -222,6 +233,23 @@ def _sealing(
         )
 
     return put_many
+
+
+def _opening(
+    store: SupportsFlights, envelope: Envelope
+) -> Callable[..., Awaitable[bytes | Lead | Followed | None]]:
+    async def board(key: bytes, flight: bytes, *, look: bool) -> bytes | Lead | Followed | None:
+        """See `SupportsFlights`; a value that does not open is as good as none."""
+        berth = await store.board(key, flight, look=look)
+        if not isinstance(berth, bytes):
+            return berth
+        opened = envelope.open(key, berth)
+        if isinstance(opened, bytes):
+            return opened
+        berth = await store.board(key, flight, look=False)
+        return None if isinstance(berth, bytes) else berth
+
+    return board
 
 
 def read_keys(keys: Sequence[str], file: str) -> list[bytes]:

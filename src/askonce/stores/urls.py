@@ -17,10 +17,15 @@ if TYPE_CHECKING:
 ENTRY_POINTS = "askonce.stores"
 """The entry point group: a name is a URL scheme, its object an `OpensStore`."""
 
+REDIS = (
+    *("redis", "rediss", "redis+unix", "redis+sentinel", "redis+cluster"),
+    *("valkey", "valkeys", "valkey+unix", "valkey+sentinel", "valkey+cluster"),
+)
 BUILT_IN = {
     "memcached": "askonce.stores.memcached:open_memcached",
     "memory": "askonce.stores.memory:open_memory",
     "sqlite": "askonce.stores.sqlite:open_sqlite",
+    **dict.fromkeys(REDIS, "askonce.stores.redis.store:open_redis"),
 }
 
 LOCAL = frozenset({"memory", "sqlite"})
@@ -31,6 +36,7 @@ REVOCATIONS = {
     "memcached": "askonce.stores.memcached_log:open_memcached_revocations",
     "memory": "askonce.stores.revocations:open_memory_revocations",
     "sqlite": "askonce.stores.revocations:open_sqlite_revocations",
+    **dict.fromkeys(REDIS, "askonce.stores.redis.revocations:open_redis_revocations"),
 }
 """Logs of what was taken back, by the scheme of the store that they stand beside."""
 

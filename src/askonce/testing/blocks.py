@@ -146,6 +146,31 @@ def _check_replace(bench: _Bench) -> None:
         _holds("replace has not replaced", bench.fetched([key], size + 7)[1] == [second])
 
 
+def _check_arrival(bench: _Bench) -> None:
+    """What is told on the way is whole already, and only what is done."""
+    keys = [bench.key() for _ in range(6)]
+    value = os.urandom(HEADER_BYTES + bench.large)
+    for key in keys[:4]:
+        bench.put(key, value[:HEADER_BYTES], value[HEADER_BYTES:])
+    headers = [memoryview(bytearray(HEADER_BYTES)) for _ in keys]
+    payloads = [memoryview(bytearray(bench.large)) for _ in keys]
+    seen: list[int] = []
+    broken: list[int] = []
+
+    def arrived(index: int) -> None:
+        seen.append(index)
+        if bytes(headers[index]) + bytes(payloads[index]) != value:
+            broken.append(index)
+
+    told = bench.transport.fetch(keys, headers, payloads, deadline=bench.soon(), arrived=arrived)
+    bench.says(told, ["done"] * 4 + ["missing"] * 2, "fetch with arrivals")
+    _holds("a value was told before it was whole", not broken)
+    _holds(
+        f"arrivals that are none: {seen}",
+        len(set(seen)) == len(seen) and set(seen) <= set(range(4)),
+    )
+
+
 def _check_size(bench: _Bench) -> None:
     keys = [bench.key(), bench.key()]
     for key in keys:
@@ -207,6 +232,7 @@ _CHECKS = (
     _check_round_trip,
     _check_order,
     _check_replace,
+    _check_arrival,
     _check_size,
     _check_life,
     _check_deadline,

@@ -10,7 +10,7 @@ from askonce.ports import Owner, Put, SupportsAbsence, SupportsPutMany
 from askonce.units import Seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from askonce.ports import Clock, HotCache, Sink, Store
 
@@ -38,6 +38,7 @@ class ExactTier:
         self._clock = clock
         self._sink = sink
         self._serves = serves or _always
+        self._changes = 0
         self._tenant_bytes = tenant_bytes
         self._absent = store.surely_absent if isinstance(store, SupportsAbsence) else _perhaps_there
 
@@ -57,14 +58,20 @@ class ExactTier:
 
     async def find(self, key: bytes) -> Entry | None:
         """The stored entry; raises StoreError, EntryUnreadable."""
+        changes = self._changes
         sealed = await self._store.get(key)
         if sealed is None:
             return None
         entry = unseal(key, sealed)
         if not self._serves(entry):
             return None
-        self._warm(entry, len(sealed))
+        if changes == self._changes:  # else it may have been read before the change
+            self._warm(entry, len(sealed))
         return entry
+
+    def serves(self, entry: Entry) -> bool:
+        """Whether nobody has taken the entry back."""
+        return self._serves(entry)
 
     def hold(self, entry: Entry) -> None:
         """Make the entry hot at once."""
@@ -96,7 +103,17 @@ class ExactTier:
 
     def cool(self) -> None:
         """Drop every hot copy, because entries were taken from the store."""
+        self._changes += 1
         self._hot.clear()
+
+    def changed(self, keys: Sequence[bytes] | None) -> None:
+        """Drop the hot copies of what others changed; see `SupportsWatch`."""
+        if keys is None:
+            self.cool()
+            return
+        self._changes += 1
+        for key in keys:
+            self._hot.discard(key)
 
     def _warm(self, entry: Entry, size: int) -> None:
         # The decoded entry holds its own bytes plus as much again in objects and keys.

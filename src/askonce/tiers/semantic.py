@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from askonce.canonical.entry import Entry
     from askonce.canonical.request import Question
     from askonce.ports import Embedder, IndexedText, Neighbour, Sink, VectorIndex
-    from askonce.trust.desk import Verdict
+    from askonce.trust.sight import Verdict
     from askonce.units import Cosine, Seconds
 
 

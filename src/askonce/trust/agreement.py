@@ -43,24 +43,25 @@ def agreement(
     mass = np.exp(_SHARPNESS * behind)
     odds = np.where(mine, np.logaddexp(0, logits), 0).sum(axis=1)
     total = np.logaddexp.reduce(logits)
-    columns = [
+    columns = (
         best,
         np.log(np.expm1(np.minimum(odds, 20.0)) + 1e-9),
         best - rival,
         nearest - beside,
-        (mine * mass).sum(axis=1) / mass.sum(),
+        mine @ (mass / mass.sum()),
         mine.sum(axis=1),
-        np.full(len(mine), len(mine)),
+        len(mine),
         rival,
         np.logaddexp.reduce(own, axis=1) - total,
-        np.full(len(mine), len(cosines)),
+        len(cosines),
         mine[:, 0],
         behind[places],
         cosines[places],
-    ]
+    )
     rows = np.empty((len(mine), len(NAMES)), dtype=np.float32)
-    np.multiply(np.array(columns, dtype=np.float32).T, _UNITS, out=rows)
-    return rows, places
+    for at, column in enumerate(columns):
+        rows[:, at] = column
+    return rows * _UNITS, places
 
 
 def _beside(values: NDArray[np.floating]) -> NDArray[np.floating]:

@@ -12,8 +12,14 @@ from __future__ import annotations
 from math import exp, fsum, inf, lgamma, log, log1p, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
 
 _FRACTIONS = (0.99, 0.9, 0.8, 0.65, 0.5, 0.35, 0.2, 0.1, 0.05, 0.02)
 """Sizes of the bets, as shares of the largest that can lose no more than all."""
@@ -142,17 +148,17 @@ def judge_error(rights: tuple[int, int], wrongs: tuple[int, int]) -> JudgeError:
     return JudgeError(alarm, min(miss, 0.5), sqrt(alarm * (1 - alarm) / (rights[0] + 1)))
 
 
-def standardised(weighted: float, variance: float, z: float) -> float:
-    """Upper limit of a sum of weighted counts, by the gamma distribution of that mean and variance.
+def standardised(weighted: Floats, variance: Floats, z: float) -> Floats:
+    """Upper limits of weighted counts, by the gamma distributions of those means and variances.
 
     For rates put together from strata (Fay and Feuer); the quantile is Wilson and Hilferty's.
     weighted, variance: sums of weight x count and of weight^2 x count. z: of a normal, one-sided.
     """
-    if weighted <= 0:
-        return 0.0
-    shape = 9 * weighted * weighted / variance
-    root = 1 - 1 / shape + z / sqrt(shape)
-    return weighted * max(0.0, root) ** 3
+    known = weighted > 0
+    shape = 9 * np.square(weighted, where=known, out=np.ones_like(weighted))
+    shape /= np.where(known, variance, 1.0)
+    root = np.maximum(1 - 1 / shape + z / np.sqrt(shape), 0.0)
+    return np.where(known, weighted * root**3, 0.0)
 
 
 def excess_chance(wrong: int, hits: int, budget: float) -> float:

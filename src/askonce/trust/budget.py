@@ -11,10 +11,11 @@ careful start left over can be spent.
 from __future__ import annotations
 
 import hashlib
-from math import log, log10, sqrt
+from math import log, log10
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
+import numpy as np
 
 from askonce.trust.bound import FLAWLESS, JudgeError, Tally, evidence_against, standardised
 from askonce.trust.evidence import CELLS, LEAST_AUDIT, Cells, cell_of
@@ -22,12 +23,17 @@ from askonce.trust.evidence import CELLS, LEAST_AUDIT, Cells, cell_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from askonce.trust.calibration import Rates
+
+    Floats = NDArray[np.float64]
 
 CLOSED = CELLS
 """The level at which nothing is served."""
 
 _FEW = 100.0
+_TINY = 1e-12
 _MOST_AUDIT = 0.5
 
 _JUDGE_Z = 2.0
@@ -62,6 +68,8 @@ class Caution(msgspec.Struct, frozen=True):
     """Least labels at or above a level; never fewer than 1 / budget."""
     ahead: float = 1000.0
     """Least requests the account looks ahead; as many as there have been, if that is more."""
+    amends: float = 0.5
+    """Share of the budget that the hits ahead may use while earlier ones have overspent it."""
     forced: float = 0.02
     """Share of would-be hits that ask the engine all the same, so that no level goes blind."""
     audit: float = 0.05
@@ -90,80 +98,83 @@ class Level(NamedTuple):
     audits: Sequence[float] = (0.0,) * CELLS
 
 
-class Account:
-    """Sums over the cells from the top down to one level."""
+class Account(NamedTuple):
+    """What is reckoned for each level, a number a cell: that level's lowest."""
 
-    def __init__(self, cells: Cells, rates: Rates, ahead: float) -> None:
-        """Start at the closed level: only what was served so far counts."""
-        self._rates = rates
-        self.requests = cells.requests / cells.unit
-        self.ahead = ahead
-        self._past = cells.counts(cells.served)
-        self._own = cells.counts(cells.labels)
-        self._judged = cells.counts(cells.wrong)
-        self._coming = [share * ahead for share in cells.shares()]
-        self.hits = self.past = sum(self._past)
-        self.labels = self.own = self.judged = self.weighted = self.variance = 0.0
-        for cell in range(CELLS):
-            self._count(cell, self._past[cell], 1)
+    hits: Floats
+    """So far and ahead."""
+    own: Floats
+    """Labels at or above the level."""
+    judged: Floats
+    """Those of them that were judged wrong."""
+    upper: Floats
+    """Upper limit of wrong answers, so far and ahead."""
+    allowed: Floats
+    """Wrong answers that the budget has room for, so far and ahead."""
 
-    def lower_to(self, cell: int) -> None:
-        """Serve one more cell."""
-        self._count(cell, self._past[cell], -1)
-        self._count(cell, self._past[cell] + self._coming[cell], 1)
-        self.hits += self._coming[cell]
-        self.labels += self._rates.labels[cell]
-        self.own += self._own[cell]
-        self.judged += self._judged[cell]
 
-    def _count(self, cell: int, times: float, sign: int) -> None:
-        weight = times / self._rates.labels[cell]
-        wrong = self._rates.wrong[cell]
-        self.weighted += sign * weight * wrong
-        self.variance += sign * weight * weight * (wrong + self._rates.noise[cell])
+def account(
+    cells: Cells, rates: Rates, budget: Budget, caution: Caution, *, sunk: bool = False
+) -> Account:
+    """Draw up the account for every level; sunk: what was served so far is left out."""
+    requests = cells.requests / cells.unit
+    ahead = max(caution.ahead, requests)
+    served = np.array(cells.served) / cells.unit
+    past = np.zeros(CELLS) if sunk else served
+    coming = np.array(cells.shares()) * ahead
+    labels, wrong = rates.labels, rates.wrong
+    noisy = wrong + rates.noise
+    once, then = past / labels, (past + coming) / labels
+    hits = past.sum() + _down(coming)
+    typical = hits / (_down(labels) + _TINY)
+    weighted = once @ wrong + _down((then - once) * wrong) + caution.unseen * typical
+    variance = once**2 @ noisy + _down((then**2 - once**2) * noisy)
+    z = caution.z + caution.growth * log10(1 + served.sum() / _FEW)
+    asked = ahead if sunk else requests + ahead
+    return Account(
+        hits,
+        _down(np.array(cells.labels)) / cells.unit,
+        _down(np.array(cells.wrong)) / cells.unit,
+        standardised(weighted, variance + caution.unseen * typical**2, z),
+        budget.share * (hits if budget.per == "hit" else np.full(CELLS, asked)),
+    )
 
-    def upper(self, caution: Caution) -> float:
-        """Upper limit of wrong answers, so far and ahead."""
-        typical = self.hits / self.labels
-        weighted = self.weighted + caution.unseen * typical
-        variance = self.variance + caution.unseen * typical * typical
-        z = caution.z + caution.growth * log10(1 + self.past / _FEW)
-        return standardised(weighted, variance, z)
 
-    def allowed(self, budget: Budget) -> float:
-        """Wrong answers that the budget has room for, so far and ahead."""
-        of = self.hits if budget.per == "hit" else self.requests + self.ahead
-        return budget.share * of
+def _down(counts: Floats) -> Floats:
+    """Sums over the cells from the top down to each."""
+    return np.cumsum(counts[::-1])[::-1]
 
 
 def level(
     cells: Cells, rates: Rates, budget: Budget, caution: Caution, judge: JudgeError = FLAWLESS
 ) -> Level:
     """The lowest level whose account is within the budget, and how much to audit there."""
-    ahead = max(caution.ahead, cells.requests / cells.unit)
-    account = Account(cells, rates, ahead)
-    best, limit = CLOSED, 1.0
-    for cell in reversed(range(CELLS)):
-        account.lower_to(cell)
-        if _fits(account, budget, caution) and (
-            caution.rule == "account" or _proven(account, budget, caution, judge)
-        ):
-            best, limit = cell, account.upper(caution) / account.hits
-    mean = caution.audit + caution.first / (2 * caution.first + account.past + 1)
+    drawn = account(cells, rates, budget, caution)
+    found = _fitting(drawn, caution, 1.0)
+    if not found:
+        drawn = account(cells, rates, budget, caution, sunk=True)
+        found = _fitting(drawn, caution, caution.amends)
+    if caution.rule == "proof":
+        found = [cell for cell in found if _proven(drawn, cell, caution, judge)]
+    best = found[0] if found else CLOSED
+    limit = float(drawn.upper[best] / drawn.hits[best]) if found else 1.0
+    mean = caution.audit + caution.first / (2 * caution.first + sum(cells.served) / cells.unit + 1)
     return Level(best, limit, audits(cells.shares(), rates, best, mean))
 
 
-def _fits(account: Account, budget: Budget, caution: Caution) -> bool:
-    allowed = account.allowed(budget)
-    if not account.hits or account.own < max(caution.labels, account.hits / allowed):
-        return False
-    return account.upper(caution) <= allowed
+def _fitting(drawn: Account, caution: Caution, share: float) -> list[int]:
+    """The levels within this share of what is allowed, lowest first."""
+    needed = np.maximum(caution.labels, drawn.hits / np.maximum(drawn.allowed, _TINY))
+    fits = (drawn.hits > 0) & (drawn.own >= needed) & (drawn.upper <= share * drawn.allowed)
+    cells: list[int] = np.flatnonzero(fits).tolist()
+    return cells
 
 
-def _proven(account: Account, budget: Budget, caution: Caution, judge: JudgeError) -> bool:
+def _proven(drawn: Account, cell: int, caution: Caution, judge: JudgeError) -> bool:
     """Whether a bet against 'more is wrong than the budget' has paid off, at one of all levels."""
-    seen = judge.floor(account.allowed(budget) / account.hits, _JUDGE_Z)
-    tally = Tally(account.own - account.judged, ((1.0, account.judged),))
+    seen = judge.floor(float(drawn.allowed[cell] / drawn.hits[cell]), _JUDGE_Z)
+    own, judged = float(drawn.own[cell]), float(drawn.judged[cell])
+    tally = Tally(own - judged, ((1.0, judged),))
     return seen >= 1 or evidence_against(seen, tally) >= log(CELLS / caution.alpha)
 
 
@@ -172,11 +183,12 @@ def audits(shares: Sequence[float], rates: Rates, lowest: int, mean: float) -> l
 
     Their mean over what is served is the one asked for, but for the limits.
     """
-    spread = [sqrt(rates.rate(cell)) if cell >= lowest else 0.0 for cell in range(CELLS)]
-    served = sum(shares[lowest:])
-    total = sum(share * root for share, root in zip(shares, spread, strict=True))
-    scale = mean * served / total if total else 0.0
-    return [min(_MOST_AUDIT, max(LEAST_AUDIT, scale * root)) if root else 0.0 for root in spread]
+    asked = np.array(shares[lowest:])
+    roots = np.sqrt(rates.wrong[lowest:] / rates.labels[lowest:])
+    total = float(asked @ roots)
+    scale = mean * float(asked.sum()) / total if total else 0.0
+    chosen = np.minimum(_MOST_AUDIT, np.maximum(LEAST_AUDIT, scale * roots))
+    return [0.0] * lowest + [float(one) for one in chosen]
 
 
 def decide(score: float, at: Level, caution: Caution, chances: tuple[float, float]) -> Decision:

@@ -1,7 +1,7 @@
 """How likely a score is wrong, here: what was seen of it, on top of what the other scores say.
 
 The prior of a cell is a straight line in log odds, fitted to all labels of the node and held to
-the line of its parent, above a floor below which no score is believed without labels of its own.
+the line of its parent, above a floor that the labels of high scores tell, with some doubt added.
 So thousands of labels of low scores say something about the few of high ones, and where a cell
 has labels of its own they outweigh it. The floor is what keeps a budget when the curve flattens
 out at the top, as it does where questions that look the same want different answers.
@@ -10,25 +10,38 @@ out at the top, as it does where questions that look the same want different ans
 from __future__ import annotations
 
 from bisect import bisect_left
-from math import exp, sqrt
+from math import sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
+import numpy as np
 
 from askonce.trust.bound import Tally, upper
-from askonce.trust.evidence import CELLS, LEAST_AUDIT, MIDDLES, TRUST, Cells, cell_of
+from askonce.trust.evidence import LEAST_AUDIT, MIDDLES, TRUST, Cells, cell_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from numpy.typing import NDArray
 
     from askonce.trust.bound import JudgeError
     from askonce.trust.evidence import Label
 
+    Floats = NDArray[np.float64]
+
 BORROWED = 20.0
 """Labels that the prior of a cell is worth."""
 FLOOR = 0.01
-"""Wrong rate of the prior at the highest scores."""
+"""Wrong rate at the highest scores, before labels say what it is here."""
+_LEAST_FLOOR = 0.005
+"""No score is believed to be wrong less often without labels of its own."""
+_FLOOR_WORTH = 100.0
+"""Labels that this is worth."""
+_FLOOR_DOUBT = 0.67
+"""Standard deviations by which it is taken to be higher than it looks: three in four are lower."""
+_HIGH = 0.05
+"""Wrong rate on the line below which a score is high; where the line misfits elsewhere is no floor.
+"""
 
+_MIDDLES = np.array(MIDDLES)
 _STEPS = 2
 _LARGEST_STEP = 1.0
 _EDGE = 1e-6
@@ -55,6 +68,7 @@ class Prior(NamedTuple):
     line: Line = Line()
     height: float = 1.0
     slope: float = 5.0
+    floor: float = FLOOR
 
 
 SHIPPED = Prior()
@@ -64,14 +78,14 @@ SHIPPED = Prior()
 class Rates(NamedTuple):
     """Labels and wrong ones by cell, the prior's share included."""
 
-    labels: Sequence[float]
-    wrong: Sequence[float]
-    noise: Sequence[float]
+    labels: Floats
+    wrong: Floats
+    noise: Floats
     """Variance of `wrong` over what its count would have; from a judge that errs."""
 
     def rate(self, cell: int) -> float:
         """Estimated wrong rate of a cell."""
-        return self.wrong[cell] / self.labels[cell]
+        return float(self.wrong[cell] / self.labels[cell])
 
 
 class Drift(msgspec.Struct):
@@ -116,6 +130,7 @@ class Node:
         self._memory = memory
         self.cells = Cells(memory=memory)
         self.line = Line()
+        self.floor = FLOOR
         self.rates: Rates | None = None
         self._drift = Drift()
         self._since = Cells(memory=memory)
@@ -154,6 +169,7 @@ class Node:
         if drifted:
             self.cells, self._since = self._since, Cells(memory=self._memory)
             self.line, self._drift, self.checked = Line(), Drift(), Checked()
+            self.floor = FLOOR
             self.drifts += 1
         return drifted
 
@@ -168,25 +184,29 @@ class Node:
 
     def refresh(self, prior: Prior) -> Rates:
         """Work the rates out anew from the counts; the same cost whatever they are."""
-        labels = self.cells.counts(self.cells.labels)
-        judged = self.cells.counts(self.cells.wrong)
-        wrong = [_true(self._judge, w, n) for w, n in zip(judged, labels, strict=True)]
+        labels = np.array(self.cells.labels) / self.cells.unit
+        wrong = _true(self._judge, np.array(self.cells.wrong) / self.cells.unit, labels)
         for _ in range(_STEPS):
             self.line = _stepped(self.line, prior, labels, wrong)
         noise = self._judge.alarm * (1 - self._judge.alarm) / self._judge.gain**2
-        self.rates = Rates(
-            [n + BORROWED for n in labels],
-            [
-                w + BORROWED * (FLOOR + (1 - FLOOR) * rate)
-                for w, rate in zip(wrong, rates_of(self.line), strict=True)
-            ],
-            [n * noise for n in labels],
-        )
+        expected = rates_of(self.line)
+        floor = self._floored(prior, labels, wrong, expected)
+        expected = floor + (1 - floor) * expected
+        self.rates = Rates(labels + BORROWED, wrong + BORROWED * expected, labels * noise)
         return self.rates
+
+    def _floored(self, prior: Prior, labels: Floats, wrong: Floats, line: Floats) -> float:
+        """Move the floor one step of EM towards the likeliest; returns it with some doubt added."""
+        high = line < _HIGH
+        share = self.floor / (self.floor + (1 - self.floor) * line[high])
+        told = _FLOOR_WORTH * prior.floor + float(wrong[high] @ share)
+        worth = _FLOOR_WORTH + float(labels[high].sum())
+        self.floor = told / worth
+        return max(_LEAST_FLOOR, self.floor + _FLOOR_DOUBT * sqrt(self.floor / worth))
 
     def prior(self) -> Prior:
         """What a node below this one starts from."""
-        return Prior(self.line, 5.0, 25.0)
+        return Prior(self.line, 5.0, 25.0, self.floor)
 
     def surprise(self, rates: Rates) -> float:
         """How many standard deviations more was wrong here than these rates say."""
@@ -200,29 +220,26 @@ class Node:
         return more / sqrt(spread + 1.0)
 
 
-def _true(judge: JudgeError, judged: float, labels: float) -> float:
-    return labels * judge.true(judged / labels) if labels else 0.0
+def _true(judge: JudgeError, judged: Floats, labels: Floats) -> Floats:
+    """Wrong ones behind those judged wrong; as `JudgeError.true`, by cell."""
+    return np.maximum(0.0, judged - judge.alarm * labels) / judge.gain
 
 
-def rates_of(line: Line) -> list[float]:
+def rates_of(line: Line) -> Floats:
     """Wrong rate by cell, floor apart."""
-    return [1 / (1 + exp(line.slope * score - line.height)) for score in MIDDLES]
+    return 1 / (1 + np.exp(line.slope * _MIDDLES - line.height))
 
 
-def _stepped(line: Line, prior: Prior, labels: Sequence[float], wrong: Sequence[float]) -> Line:
+def _stepped(line: Line, prior: Prior, labels: Floats, wrong: Floats) -> Line:
     """One Newton step towards the likeliest line; the lowest cell has no middle and stays out."""
-    up = prior.height * (prior.line.height - line.height)
-    turn = prior.slope * (prior.line.slope - line.slope)
-    uu, ut, tt = prior.height, 0.0, prior.slope
-    rates = rates_of(line)
-    for cell in range(1, CELLS):
-        score, rate = MIDDLES[cell], rates[cell]
-        off, bend = wrong[cell] - labels[cell] * rate, labels[cell] * rate * (1 - rate)
-        up += off
-        turn -= off * score
-        uu += bend
-        ut -= bend * score
-        tt += bend * score * score
+    rates = rates_of(line)[1:]
+    off = wrong[1:] - labels[1:] * rates
+    bend = labels[1:] * rates * (1 - rates)
+    bent = bend * _MIDDLES[1:]
+    up = prior.height * (prior.line.height - line.height) + float(off.sum())
+    turn = prior.slope * (prior.line.slope - line.slope) - float(off @ _MIDDLES[1:])
+    uu, ut = prior.height + float(bend.sum()), -float(bent.sum())
+    tt = prior.slope + float(bent @ _MIDDLES[1:])
     scale = uu * tt - ut * ut
     return Line(
         line.height + _limited((tt * up - ut * turn) / scale),

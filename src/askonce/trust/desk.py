@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -26,8 +26,8 @@ from askonce.trust.ledger import Ledger, Place, Policy, Standing
 from askonce.trust.looks import Seen, pack, unpack
 from askonce.trust.names import question_digest
 from askonce.trust.reading import analyse
-from askonce.trust.verifier import Learner, Look, Text, score, see
-from askonce.units import Cosine, Seconds
+from askonce.trust.sight import Lesson, Manners, Sight, Verdict
+from askonce.trust.verifier import Learner, Text, score, see
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -47,77 +47,6 @@ _HEAVIEST = 5.0
 """What one label may weigh for the verifier, however seldom its kind is seen."""
 _OF_HITS = frozenset({"audit", "caller", "operator"})
 """Who speaks of answers that were served."""
-
-
-class Manners(msgspec.Struct, frozen=True, kw_only=True):
-    """How the desk decides beside the ledger's policy."""
-
-    floor: Cosine
-    """Least cosine of the static rule."""
-    enough: float = 200.0
-    """Labels from which a namespace is warm, open or not."""
-    cold_audit: float = 0.3
-    """Share of the static rule's hits that are audited."""
-    namespaces: int = 64
-    """Most of them with a verifier of their own; the longest unused forget what they learned."""
-    life: Seconds = Seconds(86400.0)
-    """Of an entry, as configured: how old it is shows by when it ends."""
-    band: float = 1.0
-    """Log odds on each side of the threshold within which a second opinion is asked for."""
-    remembered: int = 4000
-    """Labelled pairs that each verifier learns from, 1 KiB each."""
-
-
-class Verdict(NamedTuple):
-    """What to do with one question."""
-
-    order: tuple[int, ...] = ()
-    """Places of the neighbours that may be served, best first."""
-    best: int = -1
-    """Place of the neighbour that the score is about; -1 without neighbours."""
-    score: float = 0.0
-    """Log odds that the best one's answer is right."""
-    audit: bool = False
-    chance: float = 1.0
-    """Probability that this request's label will be seen."""
-    seen: Seen | None = None
-    vetoes: tuple[str, ...] = ()
-    """Guards that spoke against neighbours of the static rule."""
-    counted: bool = False
-    """The ledger has counted it as served."""
-
-    @property
-    def serve(self) -> bool:
-        """Whether the cache may answer."""
-        return bool(self.order)
-
-
-class Sight(NamedTuple):
-    """A question beside its neighbours, measured and not yet decided."""
-
-    place: Place
-    text: str
-    near: Sequence[Neighbour]
-    """Best first."""
-    seen: Seen | None = None
-    odds: float | None = None
-    """The learned score of the best; None without neighbours."""
-
-    @property
-    def best(self) -> int:
-        """Place of the neighbour that the score is about; -1 without neighbours."""
-        if not self.near:
-            return -1
-        return 0 if self.seen is None else self.seen.look.best
-
-
-class Lesson(NamedTuple):
-    """Labels of one look, for the verifier of its namespace."""
-
-    learner: Learner
-    look: Look
-    same: tuple[bool | None, ...]
-    weight: float
 
 
 class _Namespace:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import zlib
 from functools import lru_cache
+from math import exp
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,6 +29,8 @@ _RATE = 0.3
 _SHRINK = 1e-3
 _MOST_SWAPS = 9
 _MOST_WORDS = 24
+MOST_KEYS = _MOST_WORDS + _MOST_SWAPS + 1
+"""Of one pair."""
 
 
 def keys(pair: Comparison) -> Keys:
@@ -69,8 +72,10 @@ class Differences:
     def learn(self, touched: Keys, offset: float, *, same: bool, weight: float = 1.0) -> None:
         """Take one step; the offset is what everything else says of the pair, as a logit."""
         share = len(touched) ** -0.5
-        logit = offset + float(self.table[touched].sum()) * share
-        error = (1 / (1 + np.exp(-np.clip(logit, -30, 30))) - same) * share * weight
-        slope = error + _SHRINK * self.table[touched]
-        self._squares[touched] += slope * slope
-        self.table[touched] -= _RATE * slope / np.sqrt(self._squares[touched])
+        weights = self.table[touched]
+        logit = offset + float(weights.sum()) * share
+        error = (1 / (1 + exp(-min(30.0, max(-30.0, logit)))) - same) * share * weight
+        slope = error + _SHRINK * weights
+        squares = self._squares[touched] + slope * slope
+        self._squares[touched] = squares
+        self.table[touched] = weights - _RATE * slope / np.sqrt(squares)

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float32]
 
-_NEWTON = 5
-_SOLVE = 15
 _CLOSE = 0.02
 _GAIN = 1e-4
 _LEAST = 1e-3
@@ -33,12 +31,25 @@ class Labelled(NamedTuple):
     weights: Floats
 
 
-def fit(data: Labelled, ridge: Ridge, start: Floats) -> Floats:
+class Effort(NamedTuple):
+    """Steps at most."""
+
+    newton: int = 5
+    solve: int = 15
+    """Of conjugate gradients for each of them."""
+
+
+COLD = Effort()
+WARM = Effort(2, 8)
+"""Enough where the start is the solution for nearly the same rows."""
+
+
+def fit(data: Labelled, ridge: Ridge, start: Floats, effort: Effort = COLD) -> Floats:
     """The coefficients of least penalised loss, near enough; a step is halved until it gains."""
     found: Floats = start.astype(np.float32)
     loss = _loss(data, ridge, found)
-    for _ in range(_NEWTON):
-        step, size = _newton(data, ridge, found), np.float32(1)
+    for _ in range(effort.newton):
+        step, size = _newton(data, ridge, found, effort.solve), np.float32(1)
         while (after := _loss(data, ridge, found + size * step)) > loss and size > _LEAST:
             size /= np.float32(2)
         found = (found + size * step).astype(np.float32)
@@ -60,7 +71,7 @@ def _loss(data: Labelled, ridge: Ridge, at: Floats) -> float:
     return float(misfit + 0.5 * (ridge.precision @ (at - ridge.centre) ** 2))
 
 
-def _newton(data: Labelled, ridge: Ridge, at: Floats) -> Floats:
+def _newton(data: Labelled, ridge: Ridge, at: Floats, most: int) -> Floats:
     """Solve for the Newton step, with the diagonal as preconditioner."""
     chances = probability(data.rows @ at)
     curve = data.weights * np.maximum(chances * (1 - chances), np.float32(1e-6))
@@ -70,7 +81,7 @@ def _newton(data: Labelled, ridge: Ridge, at: Floats) -> Floats:
     goal = _CLOSE * float(np.linalg.norm(left))
     step, direction = np.zeros_like(at), left / scale
     energy = float(left @ direction)
-    for _ in range(_SOLVE):
+    for _ in range(most):
         if float(np.linalg.norm(left)) <= goal:
             break
         bent = data.rows.T @ (curve * (data.rows @ direction)) + ridge.precision * direction

@@ -133,7 +133,7 @@ def _pieces(core: str, found: list[Token], *, initial: bool) -> None:
     start = len(found)
     for match in _PIECE.finditer(core):
         piece = match[0]
-        if piece[0].isdigit():
+        if piece[0].isdecimal():
             found.append(Token(piece, "number"))
         elif piece[0].isalpha():
             found.extend(_words(piece, initial=initial and len(found) == start))

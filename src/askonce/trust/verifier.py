@@ -15,7 +15,7 @@ from askonce.trust import differences, features
 from askonce.trust.agreement import agreement
 from askonce.trust.alignment import align
 from askonce.trust.comparison import compare
-from askonce.trust.logistic import Labelled, Ridge, fit, probability
+from askonce.trust.logistic import WARM, Labelled, Ridge, fit, probability
 from askonce.trust.prior import column
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 _CLIP = 4.0
 _LOGIT = 15.0
+_STUDIED = 3
+"""Nearest neighbours of a question whose labels are learned, beside its best one's."""
 
 
 class Text(NamedTuple):
@@ -183,20 +185,28 @@ class Learner:
         self._fitted = 0
 
     def learn(self, seen: Look, same: Sequence[bool | None], weight: float = 1.0) -> None:
-        """Take the labels of a look's neighbours; None where none was revealed."""
-        known = np.array([label is not None for label in same], dtype=np.bool_)
-        if not known.any():
+        """Take the labels of a look's neighbours; None where none was revealed.
+
+        Those of the nearest few and of the best tell the most: with the same memory, more questions
+        are remembered than if all neighbours were.
+        """
+        studied = {*range(_STUDIED), seen.best}
+        known = [
+            place for place, label in enumerate(same) if label is not None and place in studied
+        ]
+        if not known:
             return
-        labels = np.array([bool(label) for label in same], dtype=np.float32)
-        self._rows.add(_labelled(seen.rows, labels, weight)[known])
+        labels = np.array(same, dtype=np.float32)  # NaN where none was revealed
+        self._rows.add(_labelled(seen.rows[known], labels[known], weight))
         self._products.add(seen.products[known])
-        votes = _labelled(seen.answers, labels[seen.places], weight)
-        self._votes.add(votes[known[seen.places]])
-        for place in np.flatnonzero(known):
+        told = labels[seen.places]
+        revealed = ~np.isnan(told)
+        self._votes.add(_labelled(seen.answers[revealed], told[revealed], weight))
+        for place in known:
             self._differences.learn(
                 seen.touched[place],
                 float(seen.offsets[place]),
-                same=bool(labels[place]),
+                same=bool(same[place]),
                 weight=weight,
             )
         self._learned += 1
@@ -213,17 +223,20 @@ class Learner:
         now = self.coefficients
         rows = self._rows.rows
         pairs = np.column_stack([rows[:, :-2], self._products.rows]).astype(np.float32)
-        pair = fit(Labelled(pairs, rows[:, -2], rows[:, -1]), self._pairs, now.pair)
+        pair = fit(Labelled(pairs, rows[:, -2], rows[:, -1]), self._pairs, now.pair, WARM)
         votes = self._votes.rows
         data = Labelled(votes[:, :-2], votes[:, -2], votes[:, -1])
-        answer = fit(data, self._answers, now.answer)
+        answer = fit(data, self._answers, now.answer, WARM)
         self.coefficients = now._replace(pair=pair, answer=answer)
         return self.coefficients
 
 
 def _labelled(rows: Floats, labels: Floats, weight: float) -> Floats:
-    weights = np.full(len(rows), weight, dtype=np.float32)
-    return np.column_stack([rows, labels, weights]).astype(np.float32)
+    told = np.empty((len(rows), rows.shape[1] + 2), dtype=np.float32)
+    told[:, :-2] = rows
+    told[:, -2] = labels
+    told[:, -1] = weight
+    return told
 
 
 def _ridge(centre: list[float], precision: list[float], dim: int, metric: float) -> Ridge:

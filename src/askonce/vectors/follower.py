@@ -17,11 +17,12 @@ from askonce.vectors.partition import Partition
 from askonce.vectors.rows import Added, Row, Rows, Unusable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from askonce.ports import IndexedText, Vector
     from askonce.units import UnixTime
+    from askonce.vectors.partition import Graph
 
 _SPARE = 4
 """Candidates beyond k: ranks of the graph are rough, and some may be dead."""
@@ -50,9 +51,18 @@ class Limits(msgspec.Struct, frozen=True):
 class Follower:
     """The file opens with the first call and again after it broke; raises VectorIndexError."""
 
-    def __init__(self, path: Path, *, embedder: str, dim: int, limits: Limits) -> None:
+    def __init__(
+        self,
+        path: Path,
+        new_graph: Callable[[int], Graph],
+        *,
+        embedder: str,
+        dim: int,
+        limits: Limits,
+    ) -> None:
         """Remember what to open."""
         self._path = path
+        self._new_graph = new_graph
         self._embedder = embedder
         self._dim = dim
         self._limits = limits
@@ -116,6 +126,12 @@ class Follower:
             self._writes += 1
             return rows.delete(keys, now)
 
+    def drop(self, partition: bytes, now: UnixTime) -> int:
+        """Remove one partition; returns how many live ones there were."""
+        with self._file() as rows:
+            self._forget(partition)
+            return rows.drop(partition, now)
+
     def clear(self, now: UnixTime) -> int:
         """Remove everything of this embedder; returns how many live ones there were."""
         with self._file() as rows:
@@ -159,7 +175,8 @@ class Follower:
 
     def _begin(self, rows: Rows) -> Partition:
         gone, top = rows.marks()
-        return Partition(self._dim, top=top, gone=gone, graph_from=self._limits.graph_from)
+        graph_from = self._limits.graph_from
+        return Partition(self._dim, self._new_graph, top=top, gone=gone, graph_from=graph_from)
 
     def _read_back(self, rows: Rows, partition: bytes, held: Partition) -> None:
         seqs, vectors = rows.before(partition, held.bottom, _READ_AT_ONCE)

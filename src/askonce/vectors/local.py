@@ -7,19 +7,22 @@ import contextlib
 import heapq
 from functools import partial
 from operator import attrgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from askonce.errors import MissingExtra, VectorIndexError
+from askonce.errors import ConfigError, MissingExtra, VectorIndexError
 from askonce.events import Evicted, HeldBytes
+from askonce.vectors.binding import check_vector
 from askonce.worker import Worker, WorkerBusy, WorkerClosed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
     from typing import Literal
 
     from askonce.ports import Clock, IndexedText, Neighbour, Sink, Vector
     from askonce.units import Cosine
+    from askonce.vectors.binding import Binding
+    from askonce.vectors.partition import Graph
     from askonce.vectors.rows import Added
 
 T = TypeVar("T")
@@ -33,7 +36,27 @@ _PAUSE = 0.001
 _LONG_PAUSE = 0.01
 """The same while lookups wait."""
 
-_LENGTH_OFF = 1e-2
+
+def open_local(url: str, *, binding: Binding, clock: Clock, sink: Sink) -> LocalIndex:
+    """`local` in the data directory, or `local:///path`."""
+    return LocalIndex(
+        place(url, binding),
+        embedder=binding.embedder,
+        dim=binding.dim,
+        max_entries=binding.max_entries,
+        clock=clock,
+        sink=sink,
+    )
+
+
+def place(url: str, binding: Binding) -> Path:
+    """The file that a URL names; raises ConfigError."""
+    scheme, _, path = url.partition("://")
+    if path.startswith("/") and len(path) > 1:
+        return Path(path)
+    if path or ":" in scheme:
+        raise ConfigError(f"{url}: write {scheme.partition(':')[0]} or an absolute path after ://")
+    return binding.data_dir / "vectors.sqlite3"
 
 
 class LocalIndex:
@@ -42,6 +65,8 @@ class LocalIndex:
     A lookup costs one read of the file for its candidates, so that what other processes removed is
     never returned. Graphs are built in slices after the answers.
     """
+
+    _extra = "semantic"
 
     def __init__(
         self,
@@ -62,14 +87,16 @@ class LocalIndex:
         """
         try:
             from askonce.vectors.follower import Follower, Limits
+
+            new_graph = self._graph_kind()
         except ImportError as error:
-            raise MissingExtra(error.name or "numpy", "semantic") from error
+            raise MissingExtra(error.name or "numpy", self._extra) from error
         limits = Limits(
             max_entries=max_entries,
             resident=max_entries // 2 if resident is None else resident,
             graph_from=graph_from,
         )
-        self._follower = Follower(path, embedder=embedder, dim=dim, limits=limits)
+        self._follower = Follower(path, new_graph, embedder=embedder, dim=dim, limits=limits)
         self._worker = Worker("askonce-index", limit=_QUEUE)
         self._dim = dim
         self._clock = clock
@@ -78,9 +105,16 @@ class LocalIndex:
         self._searches = 0
         self._entries = 0
 
+    @staticmethod
+    def _graph_kind() -> Callable[[int], Graph]:
+        """What makes an empty graph of a dimension; raises ImportError."""
+        from askonce.vectors.graph import Graph
+
+        return Graph
+
     async def add(self, partition: bytes, item: IndexedText, vector: Vector) -> None:
         """Insert or replace by item.key; the oldest of all partitions leave past the bound."""
-        self._check(vector)
+        check_vector(vector, self._dim)
         now = self._clock.now()
         added = await self._run(lambda: self._follower.add(partition, item, vector, now=now))
         self._tell(added)
@@ -88,7 +122,7 @@ class LocalIndex:
 
     async def search(self, partition: bytes, vector: Vector, *, k: int) -> list[Neighbour]:
         """The k nearest live items, best first; an unknown partition gives an empty list."""
-        self._check(vector)
+        check_vector(vector, self._dim)
         now = self._clock.now()
         found = await self._run(lambda: self._follower.search(partition, vector, k=k, now=now))
         self._searches += 1
@@ -97,7 +131,7 @@ class LocalIndex:
 
     async def search_all(self, vector: Vector, *, floor: Cosine, limit: int) -> list[Neighbour]:
         """See `SupportsSearchAll`; reads the whole file in slices, so that lookups get through."""
-        self._check(vector)
+        check_vector(vector, self._dim)
         now, after = self._clock.now(), 0
         best: list[Neighbour] = []
         while True:
@@ -114,6 +148,13 @@ class LocalIndex:
         wanted = list(dict.fromkeys(keys))
         now = self._clock.now()
         removed = await self._run(lambda: self._follower.delete(wanted, now))
+        self._evicted("cleared", removed)
+        return removed
+
+    async def drop_partition(self, partition: bytes) -> int:
+        """Remove a partition's items; returns how many live ones there were."""
+        now = self._clock.now()
+        removed = await self._run(lambda: self._follower.drop(partition, now))
         self._evicted("cleared", removed)
         return removed
 
@@ -159,12 +200,6 @@ class LocalIndex:
             raise VectorIndexError("too many calls wait for the index") from error
         except WorkerClosed as error:
             raise VectorIndexError("the index is closed") from error
-
-    def _check(self, vector: Vector) -> None:
-        if vector.shape != (self._dim,) or vector.dtype != "float32":
-            raise VectorIndexError(f"not a float32 vector of {self._dim}: {vector.shape}")
-        if not abs(float(vector @ vector) - 1.0) < _LENGTH_OFF:
-            raise VectorIndexError("the vector is not of unit length")
 
     def _tell(self, added: Added) -> None:
         self._entries = added.entries

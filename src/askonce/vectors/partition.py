@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import heapq
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from askonce.vectors.flat import Flat
-from askonce.vectors.graph import Graph
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -20,6 +19,22 @@ _MOVED_AT_ONCE = 8
 _OVERHEAD = 4
 
 
+class Graph(Protocol):
+    """Approximate search over rows by number, which only grows."""
+
+    def __len__(self) -> int:
+        """How many rows there are."""
+        ...
+
+    def extend(self, seqs: NDArray[np.int64], vectors: NDArray[np.float32]) -> None:
+        """Add rows that are not in it yet."""
+        ...
+
+    def nearest(self, vector: Vector, count: int) -> list[tuple[float, int]]:
+        """Up to count pairs of score and row number."""
+        ...
+
+
 class Partition:
     """A follower of one partition's rows in the file.
 
@@ -27,8 +42,13 @@ class Partition:
     it has read of those that were there when it began: rows are read from the newest back.
     """
 
-    def __init__(self, dim: int, *, top: int, gone: int, graph_from: int) -> None:
-        """Start empty, to follow what comes after top and gone, and to read back from top."""
+    def __init__(
+        self, dim: int, new_graph: Callable[[int], Graph], *, top: int, gone: int, graph_from: int
+    ) -> None:
+        """Start empty, to follow what comes after top and gone, and to read back from top.
+
+        new_graph: makes an empty one of that dimension.
+        """
         self.top = top
         self.gone = gone
         self.bottom = top + 1
@@ -38,6 +58,7 @@ class Partition:
         self.weighed = 0
         """Its weight when it was last accounted for."""
         self._dim = dim
+        self._new_graph = new_graph
         self._graph_from = graph_from
         self._tail = Flat(dim)
         self._graph: Graph | None = None
@@ -86,7 +107,7 @@ class Partition:
     def settle(self) -> None:
         """Move a few rows from the tail to the graph: some milliseconds."""
         if self._graph is None:
-            self._graph = Graph(self._dim)
+            self._graph = self._new_graph(self._dim)
         self._graph.extend(*self._tail.take(_MOVED_AT_ONCE))
 
     def _nearest_alive(self, graph: Graph, vector: Vector, count: int) -> list[tuple[float, int]]:

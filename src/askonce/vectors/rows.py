@@ -210,6 +210,12 @@ class Rows:
         with self._transaction():
             return self._remove("embedder = ?", (self._embedder,), now)
 
+    def drop(self, partition: bytes, now: UnixTime) -> int:
+        """Remove all rows of one partition; returns how many were live."""
+        with self._transaction():
+            where = "partition = ? AND embedder = ?"
+            return self._remove(where, (partition, self._embedder), now)
+
     def count(self, now: UnixTime) -> int:
         """How many live rows of this embedder there are."""
         return self._number(

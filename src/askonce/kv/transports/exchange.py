@@ -25,18 +25,31 @@ _AT_ONCE = 64
 _clock = SystemClock()
 
 
+class Window:
+    """How many more questions may be sent before answers come: a server holds those ready."""
+
+    __slots__ = ("free",)
+
+    def __init__(self, free: int) -> None:
+        """free: questions ahead of the first answer."""
+        self.free = free
+
+
 class Exchange:
     """What one connection has to send, and the reading of what it answers."""
 
-    __slots__ = ("_into", "_out", "_reading", "fault", "over", "wire")
+    __slots__ = ("_into", "_out", "_reading", "_window", "fault", "over", "wire")
 
-    def __init__(self, wire: Wire, out: Iterable[Buffer], reading: Reading[None]) -> None:
-        """Send nothing yet."""
+    def __init__(
+        self, wire: Wire, out: Iterable[Buffer], reading: Reading[None], window: Window
+    ) -> None:
+        """Send nothing yet; each part of `out` takes a place in the window."""
         self.wire = wire
         self.fault: Outcome | None = None
         self.over = False
         self._out = deque(memoryview(part).cast("B") for part in out if len(part))
         self._reading = reading
+        self._window = window
         self._into: list[memoryview] = []
         self._advance(None)
 
@@ -45,7 +58,7 @@ class Exchange:
         """What to poll for."""
         if not self.wire.is_open:
             return self.wire.wants
-        return select.POLLIN | (select.POLLOUT if self._out else 0)
+        return select.POLLIN | (select.POLLOUT if self._out and self._window.free > 0 else 0)
 
     def step(self, events: int) -> None:
         """Do what can be done now; never raises."""
@@ -56,6 +69,8 @@ class Exchange:
                 self._send()
             if events & ~select.POLLOUT:
                 self._receive()
+                if self._out:
+                    self._send()
         except Garbage:
             self.fail("broken")
         except PermissionError:
@@ -74,8 +89,8 @@ class Exchange:
             self.fail("late")
 
     def _send(self) -> None:
-        while self._out:
-            sent = self.wire.send(list(islice(self._out, _AT_ONCE)))
+        while self._out and self._window.free > 0:
+            sent = self.wire.send(list(islice(self._out, min(_AT_ONCE, self._window.free))))
             if not sent:
                 return
             while sent:
@@ -85,6 +100,7 @@ class Exchange:
                     return
                 sent -= first.nbytes
                 self._out.popleft()
+                self._window.free -= 1
 
     def _receive(self) -> None:
         brought = 0

@@ -11,7 +11,7 @@ import xxhash
 
 from askonce.clock import SystemClock
 from askonce.kv.ports import FAULTS, Buffer, Outcome, Outcomes
-from askonce.kv.transports.exchange import Exchange, drive
+from askonce.kv.transports.exchange import Exchange, Window, drive
 from askonce.kv.transports.inbox import Garbage, Inbox, Reading, Redirect, read_line
 from askonce.kv.transports.wire import Dialler
 from askonce.policy.breaker import Breaker
@@ -27,6 +27,9 @@ _IDLE = 16
 _LANE = 1024 * 1024
 """Bytes from which a call is split over connections to one server."""
 _REDIRECTS = 3
+_AHEAD = 8 * 1024 * 1024
+"""Bytes of answers that a server may have to hold ready for one connection."""
+_UNBOUNDED = 1 << 62
 _clock = SystemClock()
 
 
@@ -44,6 +47,8 @@ class Talk(NamedTuple):
     reading: Callable[[Inbox, int], Reading[Outcome]]
     size: int = 0
     """Bytes that move with one key."""
+    answers: bool = False
+    """Whether they come with the answer; then a question is one buffer."""
 
 
 class Endpoint:
@@ -82,16 +87,20 @@ class Endpoint:
             else:
                 self._breaker.failed(_clock.monotonic(), began=began)
 
-    def begin(self, out: list[Buffer], reading: ReadAll, deadline: Seconds) -> Exchange:
+    def begin(
+        self, out: list[Buffer], reading: ReadAll, deadline: Seconds, window: Window | None = None
+    ) -> Exchange:
         """An exchange over an idle connection, or a new one; raises OSError."""
+        window = window or Window(_UNBOUNDED)
         wire = self._leased()
         if wire is not None:
-            return Exchange(wire, out, reading(wire.inbox))
+            return Exchange(wire, out, reading(wire.inbox), window)
         wire = self._dialler.dial(deadline)
         if self._greeting is None:
-            return Exchange(wire, out, reading(wire.inbox))
+            return Exchange(wire, out, reading(wire.inbox), window)
+        window.free += 1
         whole = [self._greeting.out, *out]
-        return Exchange(wire, whole, _after(self._greeting, wire.inbox, reading))
+        return Exchange(wire, whole, _after(self._greeting, wire.inbox, reading), window)
 
     def end(self, exchange: Exchange) -> None:
         """Keep the connection for the next call, or drop it."""
@@ -323,7 +332,11 @@ def _asking(talk: Talk) -> Talk:
             raise Garbage("no answer to ASKING")
         return (yield from talk.reading(inbox, index))
 
-    return Talk(lambda index: (b"*1\r\n$6\r\nASKING\r\n", *talk.out(index)), read, talk.size)
+    def out(index: int) -> Sequence[Buffer]:
+        first, *others = talk.out(index)
+        return (b"*1\r\n$6\r\nASKING\r\n" + bytes(first), *others)
+
+    return Talk(out, read, talk.size, talk.answers)
 
 
 def _part(
@@ -335,9 +348,12 @@ def _part(
 ) -> list[_Part]:
     """The exchange for these keys; none where no connection can be begun."""
     _set(outcomes, indices, "down")
-    out = [piece for index in indices for piece in spoken[0].out(index)]
+    talk = spoken[0]
+    out: list[Buffer] = [piece for index in indices for piece in talk.out(index)]
+    window = Window(max(_AHEAD // (talk.size or 1), 2) if talk.answers else _UNBOUNDED)
+    reading = _reading_all(indices, spoken, outcomes, window)
     try:
-        exchange = endpoint.begin(out, _reading_all(indices, spoken, outcomes), deadline)
+        exchange = endpoint.begin(out, reading, deadline, window)
     except TimeoutError:
         _set(outcomes, indices, "late")
     except OSError:
@@ -348,7 +364,10 @@ def _part(
 
 
 def _reading_all(
-    indices: Sequence[int], spoken: tuple[Talk, dict[int, Redirect]], outcomes: Outcomes
+    indices: Sequence[int],
+    spoken: tuple[Talk, dict[int, Redirect]],
+    outcomes: Outcomes,
+    window: Window,
 ) -> ReadAll:
     talk, redirects = spoken
 
@@ -359,6 +378,7 @@ def _reading_all(
             except Redirect as redirect:
                 outcomes[index] = "refused"
                 redirects[index] = redirect
+            window.free += 1
 
     return read
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from askonce.kv.ports import FAULTS
@@ -26,7 +27,7 @@ from askonce.kv.transports.inbox import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from askonce.kv.ports import Buffer, Outcome, Outcomes
+    from askonce.kv.ports import Arrived, Buffer, Outcome, Outcomes
     from askonce.kv.transports.fleet import Routes
     from askonce.units import Seconds
 
@@ -64,14 +65,27 @@ class MemcachedTransport:
         payloads: Sequence[memoryview],
         *,
         deadline: Seconds,
+        arrived: Arrived | None = None,
     ) -> Outcomes:
         """All items of all blocks at once."""
         items = self._items(keys, headers, payloads)
+        missing = Counter(item.block for item in items)
 
         def read(inbox: Inbox, index: int) -> Reading[Outcome]:
-            return _read_item(inbox, items[index].parts)
+            told = yield from _read_item(inbox, items[index].parts)
+            if told == "done":
+                block = items[index].block
+                missing[block] -= 1
+                if arrived is not None and not missing[block]:
+                    arrived(block)
+            return told
 
-        talk = Talk(lambda index: (b"mg %b v\r\n" % items[index].name,), read, self._size(items))
+        talk = Talk(
+            lambda index: (b"mg %b v\r\n" % items[index].name,),
+            read,
+            self._size(items),
+            answers=True,
+        )
         told = self._fleet.call([item.name for item in items], talk, deadline)
         return _whole(items, told, len(keys))
 

@@ -11,7 +11,7 @@ from askonce.clock import SystemClock
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from askonce.kv.ports import Buffer, Outcome, Outcomes
+    from askonce.kv.ports import Arrived, Buffer, Outcome, Outcomes
     from askonce.ports import Clock
     from askonce.units import Seconds
 
@@ -49,6 +49,7 @@ class MemoryTransport:
         payloads: Sequence[memoryview],
         *,
         deadline: Seconds,
+        arrived: Arrived | None = None,
     ) -> Outcomes:
         """Copy each value into its two views."""
 
@@ -60,6 +61,8 @@ class MemoryTransport:
                 return "size"
             header[:] = value[: header.nbytes]
             payloads[index][:] = value[header.nbytes :]
+            if arrived is not None:
+                arrived(index)
             return True
 
         return self._each("fetch", keys, deadline, fill)

@@ -20,7 +20,7 @@ from askonce.kv.transports.inbox import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from askonce.kv.ports import Buffer, Outcome, Outcomes
+    from askonce.kv.ports import Arrived, Buffer, Outcome, Outcomes
     from askonce.kv.transports.fleet import Routes
     from askonce.units import Seconds
 
@@ -48,13 +48,19 @@ class RespTransport:
         payloads: Sequence[memoryview],
         *,
         deadline: Seconds,
+        arrived: Arrived | None = None,
     ) -> Outcomes:
         """One GET a key."""
 
         def read(inbox: Inbox, index: int) -> Reading[Outcome]:
-            return read_value(inbox, (headers[index], payloads[index]))
+            told = yield from read_value(inbox, (headers[index], payloads[index]))
+            if arrived is not None and told == "done":
+                arrived(index)
+            return told
 
-        talk = Talk(lambda index: (command(b"GET", keys[index]),), read, _size(payloads))
+        talk = Talk(
+            lambda index: (command(b"GET", keys[index]),), read, _size(payloads), answers=True
+        )
         return self._fleet.call(keys, talk, deadline)
 
     def put(

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from askonce.lab.players import PerEntry
     from askonce.lab.stream import Near
     from askonce.ports import Agreement, EvidenceSource, ReadText
-    from askonce.trust.desk import TrustDesk, Verdict
+    from askonce.trust.desk import TrustDesk
     from askonce.trust.names import Mode
+    from askonce.trust.sight import Verdict
 
 JUDGED = 4
 """Candidates whose answers are compared with a fresh one, as live."""
@@ -100,7 +101,7 @@ class Guarded(Bare):
     def choose(self, found: Found) -> Choice:
         """The first that passes."""
         text = found.text(found.key)
-        for at, (row, cosine) in enumerate(zip(*found.near, strict=True)):
+        for at, (row, cosine) in enumerate(zip(found.near.rows, found.near.cosines, strict=True)):
             if not cosine >= self._floor:
                 break
             if veto(text, found.text(int(row))) is None:
@@ -208,11 +209,14 @@ class ByDesk:
         return True
 
     def _take(self, records: list[Evidence]) -> None:
-        self._desk.study(self._desk.take(records))
+        for _ in self._desk.study(self._desk.take(records)):
+            pass
 
     def _neighbours(self, found: Found) -> list[Neighbour]:
         known = []
-        for row, cosine, until in zip(*found.near, found.until, strict=True):
+        for row, cosine, until in zip(
+            found.near.rows, found.near.cosines, found.until, strict=True
+        ):
             read = found.read(int(row))
             text = found.text(int(row))
             item = IndexedText(found.digest(int(row)), text, UnixTime(until), read.tokens)

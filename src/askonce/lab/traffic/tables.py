@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from askonce.lab.table import aligned
+from askonce.lab.columns import aligned
 from askonce.lab.traffic.report import NOW
 from askonce.trust.bound import excess_chance
 

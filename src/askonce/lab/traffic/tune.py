@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from askonce.lab.table import aligned
+from askonce.lab.columns import aligned
 from askonce.lab.traffic import advice, meaning, repeats, report
 from askonce.lab.traffic.advice import Advice
 from askonce.lab.traffic.replay import Lives, Played, Replay, Stage

@@ -1,0 +1,1 @@
+"""The shared KV tier, simulated: traces replayed over replicas, links, GPUs and tier policies."""

@@ -1,0 +1,49 @@
+"""Many independent pieces of work over forked processes, which share what was made before."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Work = Callable[[int], Any]
+
+
+class _Inherited:
+    """What a child finds as it was at the fork; nothing but numbers and results is sent."""
+
+    work: Work | None = None
+
+
+def processes() -> int:
+    """As many as there are cores for us; one where processes cannot be forked."""
+    if "fork" not in multiprocessing.get_all_start_methods():
+        return 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+
+
+def spread(work: Work, pieces: int, over: int) -> Iterator[tuple[int, Any]]:
+    """Do `work(0)`, `work(1)`, ...; yields each with its result as they come."""
+    if over < 2:
+        yield from ((piece, work(piece)) for piece in range(pieces))
+        return
+    context = multiprocessing.get_context("fork")
+    with ProcessPoolExecutor(over, context, _inherit, (work,)) as pool:
+        waited = {pool.submit(_do, piece): piece for piece in range(pieces)}
+        for done in as_completed(waited):
+            yield waited[done], done.result()
+
+
+def _inherit(work: Work) -> None:
+    _Inherited.work = work
+
+
+def _do(piece: int) -> Any:  # noqa: ANN401 - whatever the work gives
+    if _Inherited.work is None:
+        raise RuntimeError("a child was started without its work")
+    return _Inherited.work(piece)

@@ -25,6 +25,7 @@ from askonce.kv.vllm.opening import open_pool
 from askonce.kv.vllm.planner import Plan, Planner, Rules
 from askonce.kv.vllm.settings import settings_from
 from askonce.kv.vllm.stats import AskOncePromMetrics, AskOnceStats, Increments
+from askonce.units import Seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 _EVERY = 1.0
 """Seconds between two reports of figures."""
+_PARTING = Seconds(1.0)
+"""For what is under way at shutdown: vLLM kills its processes after a few seconds."""
 _log = logging.getLogger(__name__)
 
 
@@ -217,7 +220,7 @@ class AskOnceConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc] #
         """Let go of the store; what is under way may be lost."""
         self._adapters.close()
         if self._pool is not None:
-            self._pool.close()
+            self._pool.close(_PARTING)
 
     def _open(self, identity: Identity) -> None:
         self._pool = open_pool(self._settings, identity)

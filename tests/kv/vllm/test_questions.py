@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from tests.kv.vllm.standins import FakePool
 
 from askonce.kv.vllm.questions import Questions, block_key
 from askonce.testing import FakeClock
-from tests.kv.vllm.standins import FakePool
 
 KEYS = [bytes([index]) * 32 + (1).to_bytes(4, "big") for index in range(4)]
 

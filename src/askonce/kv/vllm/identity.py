@@ -50,7 +50,11 @@ def identity_of(config: Any, cache: Any, settings: VllmSettings) -> Identity:  #
     model, parallel = config.model_config, config.parallel_config
     spec = cache.kv_cache_groups[0].kv_cache_spec
     return Identity(
-        model=weights_digest(settings.weights or model.model, getattr(model, "revision", None)),
+        model=weights_digest(
+            settings.weights or model.model,
+            revision=model.revision,
+            cache=config.load_config.download_dir,
+        ),
         adapters=adapter_digests(settings),
         layout=Layout(
             kv_dtype=f"{config.cache_config.cache_dtype}/{_name(getattr(spec, 'dtype', ''))}",
@@ -104,11 +108,11 @@ def adapter_digests(settings: VllmSettings) -> tuple[bytes, ...]:
         raise ConfigError(f"an adapter's files cannot be read: {reason}") from None
 
 
-def weights_digest(model: str, revision: str | None = None) -> bytes:
+def weights_digest(model: str, *, revision: str | None = None, cache: str | None = None) -> bytes:
     """Digest of the weights' folder, or of what the hub's cache holds; raises ConfigError."""
     folder = Path(model)
     if not folder.is_dir():
-        folder = _cached(model, revision)
+        folder = _cached(model, revision, cache)
     try:
         return model_digest(folder)
     except (OSError, ValueError) as reason:
@@ -186,17 +190,18 @@ def _layout_of_tier(config: Any) -> str:  # noqa: ANN401
     return "/".join(map(str, told))
 
 
-def _cached(name: str, revision: str | None) -> Path:
+def _cached(name: str, revision: str | None, cache: str | None) -> Path:
     """Where the hub keeps it; without a revision only if there is no other one to be meant."""
     try:
         from huggingface_hub import snapshot_download
 
-        folder = Path(snapshot_download(name, revision=revision, local_files_only=True))
+        found = snapshot_download(name, revision=revision, cache_dir=cache, local_files_only=True)
     except (ImportError, OSError, ValueError):
         raise ConfigError(
             f"{name!r} is no folder and is not in the hub's cache: say where its weights are"
             " with `weights`, or no KV is shared"
         ) from None
+    folder = Path(found)
     if revision is None and len(list(folder.parent.iterdir())) > 1:
         raise ConfigError(
             f"the hub's cache holds several revisions of {name!r}: say which folder is loaded"

@@ -176,9 +176,8 @@ class Planner:
             self._pool.mark_failed(key for name in bad for key in self._keys(name))
 
     def end(self, request: str) -> None:
-        """The request is finished or was aborted."""
+        """The request is finished or was aborted; a load of it is for the workers to end."""
         self._requests.pop(request, None)
-        self._loads = [load for load in self._loads if load.request != request]
         self._pool.abort(request)
 
     def reset(self) -> bool:

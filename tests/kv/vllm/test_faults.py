@@ -42,7 +42,8 @@ def bench(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ben
     """One engine for all tests here, since it takes long to start."""
     folder = tmp_path_factory.mktemp("f")
     with redis("redis7", folder) as store, weir(store.port) as line:
-        connector = transfer(line.url, load_deadline=LOAD_DEADLINE, store_deadline=2.0)
+        slack: dict[str, Any] = {"lookup_deadline": 0.5, "store_deadline": 2.0}
+        connector = transfer(line.url, load_deadline=LOAD_DEADLINE, **slack)
         with replica(model, folder, connector) as engine:
             engine.tell("generate", prompts=[list(range(3, 600))])
             yield Bench(engine, store, line)

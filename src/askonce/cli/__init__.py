@@ -54,6 +54,10 @@ def _kv(arguments: argparse.Namespace) -> int:
         from askonce.cli.kv_plan import plan
 
         return plan(arguments)
+    if arguments.action == "conformance":
+        from askonce.cli.kv_conformance import conformance
+
+        return conformance(arguments)
     from askonce.cli.kv import kv
 
     return kv(arguments, os.environ)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from askonce.cli.kv_conformance import add_conformance
 from askonce.cli.kv_plan import add_plan
 
 
@@ -23,6 +24,7 @@ def add_kv(parser: argparse.ArgumentParser) -> None:
     bench.add_argument("--block-bytes", type=int, default=2 << 20, metavar="N", help=size)
     told = "take a model's blocks back, on every replica"
     commands.add_parser("invalidate", parents=[store, model], help=told)
+    add_conformance(commands, store)
 
 
 def _store() -> argparse.ArgumentParser:

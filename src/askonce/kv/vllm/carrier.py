@@ -1,0 +1,197 @@
+"""The worker's half of the connector: blocks between its KV cache and the pool.
+
+A block is loaded into staging memory and reaches the cache only after it was checked. A block to be
+stored is copied out of the cache right after the step that completed it. So the pool never holds a
+block of the engine: aborts, preemption and late answers cannot touch one.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass, field
+from itertools import count
+from typing import TYPE_CHECKING, NamedTuple
+
+from askonce.clock import SystemClock
+from askonce.kv.block import BlockKey
+from askonce.kv.vllm.staging import Staging
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from askonce.kv.jobs import Finished
+    from askonce.kv.pool import BlockPool
+    from askonce.kv.vllm.planner import Load, Plan
+    from askonce.kv.vllm.staging import Bytes
+    from askonce.ports import Clock
+
+_PART = 8 * 1024 * 1024
+"""Bytes of a job: a load in several parts is received and copied at the same time."""
+_SPARE = 0.5
+"""Seconds past the pool's deadline after which a load is given up, come what may."""
+_NAP = 0.0005
+_log = logging.getLogger(__name__)
+
+
+class Settled(NamedTuple):
+    """What became of loads since the last call."""
+
+    received: set[str]
+    """Requests of which nothing is under way any more, loaded or not."""
+    failed: set[str]
+    """Those of them that lack a block."""
+    bad_blocks: set[int]
+
+
+@dataclass(slots=True)
+class _Loading:
+    """A request's load."""
+
+    jobs: set[int]
+    give_up: float
+    bad: set[int] = field(default_factory=set)
+
+
+class _Part(NamedTuple):
+    """A job of the pool."""
+
+    request: str
+    """Empty for a store."""
+    slots: list[int]
+    blocks: list[int]
+
+
+class Carrier:
+    """Carries the blocks of one worker; one thread calls."""
+
+    def __init__(
+        self,
+        pool: BlockPool,
+        layers: Sequence[Bytes],
+        *,
+        rank: int = 0,
+        staging_bytes: int,
+        clock: Clock | None = None,
+    ) -> None:
+        """layers: for each, the bytes of block `i` at `i`. rank: whose shards these are."""
+        self._pool = pool
+        self._layers = layers
+        self._rank = rank
+        self._clock = clock or SystemClock()
+        size = sum(layer.shape[1] for layer in layers)
+        self._loads, self._stores = (Staging(size, staging_bytes // 2) for _ in range(2))
+        self._per_job = max(1, _PART // size)
+        self._numbers = count()
+        self._parts: dict[int, _Part] = {}
+        self._loading: dict[str, _Loading] = {}
+        self._settled = Settled(set(), set(), set())
+        self.loaded_blocks = 0
+        """Checked, and copied into the engine's cache."""
+        self.lost_blocks = 0
+        """Asked for, and not loaded."""
+        self.unstored_blocks = 0
+        """Not stored for want of room or of a known epoch."""
+
+    @property
+    def held(self) -> int:
+        """Slots that jobs have."""
+        return sum(len(part.slots) for part in self._parts.values())
+
+    @property
+    def loading(self) -> bool:
+        """Whether a request waits."""
+        return bool(self._loading)
+
+    def load(self, loads: Iterable[Load]) -> None:
+        """Begin; `settle` tells the end."""
+        for load in loads:
+            slots = self._loads.lease(len(load.blocks))
+            give_up = self._clock.monotonic() + self._pool.settings.load_deadline + _SPARE
+            waiting = self._loading[load.request] = _Loading(set(), give_up)
+            if slots is None:
+                _log.warning("no room to load %d KV blocks: computing them", len(load.blocks))
+                waiting.bad.update(load.blocks)
+                continue
+            for at in range(0, len(slots), self._per_job):
+                cut = slice(at, at + self._per_job)
+                part = _Part(load.request, slots[cut], load.blocks[cut])
+                waiting.jobs.add(self._submit(part, load.hashes[cut]))
+
+    def store(self, plan: Plan) -> None:
+        """Copy out what this step has completed, and have it stored."""
+        if not plan.hashes:
+            return
+        slots = self._stores.lease(len(plan.blocks))
+        if slots is None or plan.epoch is None or self._pool.epochs.current() != plan.epoch:
+            self.unstored_blocks += len(plan.blocks)
+            self._stores.give_back(slots or ())
+            return
+        for slot, block in zip(slots, plan.blocks, strict=True):
+            for row, layer in zip(
+                self._stores.rows(slot, len(self._layers)), self._layers, strict=True
+            ):
+                row[:] = layer[block]
+        for at in range(0, len(slots), self._per_job):
+            cut = slice(at, at + self._per_job)
+            self._submit(_Part("", slots[cut], plan.blocks[cut]), plan.hashes[cut])
+
+    def drop(self, requests: Iterable[str]) -> None:
+        """These are finished: what they wait for is of no use."""
+        for request in requests:
+            if request in self._loading:
+                self._pool.abort(request)
+                self._finish(request, self._loading.pop(request))
+
+    def settle(self, *, idle: bool = False) -> Settled:
+        """Take in what has come; idle: the engine has nothing else to do, so wait a moment."""
+        if idle and self._loading:
+            time.sleep(_NAP)
+        for ended in self._pool.finished():
+            self._take(ended)
+        now = self._clock.monotonic()
+        for request, load in list(self._loading.items()):
+            if not load.jobs or now >= load.give_up:
+                self._finish(request, self._loading.pop(request))
+        settled, self._settled = self._settled, Settled(set(), set(), set())
+        return settled
+
+    def _submit(self, part: _Part, hashes: Sequence[bytes]) -> int:
+        number = next(self._numbers)
+        self._parts[number] = part
+        keys = [BlockKey(name, self._rank) for name in hashes]
+        if part.request:
+            self._pool.submit_load(number, part.request, keys, self._loads.views(part.slots))
+        else:
+            self._pool.submit_store(number, "", keys, self._stores.views(part.slots))
+        return number
+
+    def _take(self, ended: Finished) -> None:
+        part = self._parts.pop(ended.id)
+        if not part.request:
+            self._stores.give_back(part.slots)
+            return
+        load = self._loading.get(part.request)
+        if load is not None and ended.id in load.jobs:
+            load.jobs.remove(ended.id)
+            for slot, block, said in zip(part.slots, part.blocks, ended.outcomes, strict=True):
+                if said == "done":
+                    self._place(slot, block)
+                else:
+                    load.bad.add(block)
+        self._loads.give_back(part.slots)
+
+    def _place(self, slot: int, block: int) -> None:
+        rows = self._loads.rows(slot, len(self._layers))
+        for row, layer in zip(rows, self._layers, strict=True):
+            layer[block] = row
+        self.loaded_blocks += 1
+
+    def _finish(self, request: str, load: _Loading) -> None:
+        for number in load.jobs:
+            load.bad.update(self._parts[number].blocks)
+        self.lost_blocks += len(load.bad)
+        self._settled.received.add(request)
+        if load.bad:
+            self._settled.failed.add(request)
+            self._settled.bad_blocks.update(load.bad)

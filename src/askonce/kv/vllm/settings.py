@@ -1,0 +1,73 @@
+"""What an operator may say in vLLM's configuration."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from askonce.errors import ConfigError
+from askonce.kv.pool import PoolSettings
+from askonce.units import Seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SECRET_VARIABLE = "ASKONCE_KV_SECRET"  # noqa: S105 - a name, not a secret
+MIB = 1024 * 1024
+
+
+class VllmSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Keys of `kv_connector_extra_config`, or of an entry in `secondary_tiers`."""
+
+    url: str
+    """Of the store: `redis://`, `valkey://`, `memcached://` and their kin."""
+    secret_file: str = ""
+    """File with the secret that seals blocks; else the variable ASKONCE_KV_SECRET, else none."""
+    tenant: str = ""
+    """Keeps deployments apart that share a store."""
+    weights: str = ""
+    """Folder of the weights, where vLLM's own name of the model is not one."""
+    adapters: tuple[str, ...] = ()
+    """Folders of adapters that are loaded by name: new contents share nothing with old ones."""
+    storage: Literal["raw", "int8"] = "raw"
+    """How blocks are stored; `int8` is smaller and not exact."""
+    ttl: float = 24 * 3600.0
+    """Seconds that a stored block lives; 0 leaves it to the store's eviction."""
+    lookup_deadline: float = 0.05
+    load_deadline: float = 1.0
+    store_deadline: float = 5.0
+    invalidate_on_reset: bool = True
+    """When vLLM empties its caches, the store's blocks of this model are void for all replicas."""
+    min_tokens: int = 64
+    """A shorter hit is computed instead of loaded."""
+    staging_bytes: int = 512 * MIB
+    """Host memory for blocks on their way, half of it for each direction; connector only."""
+
+    def pool(self) -> PoolSettings:
+        """The pool's share."""
+        return PoolSettings(
+            lookup_deadline=Seconds(self.lookup_deadline),
+            load_deadline=Seconds(self.load_deadline),
+            store_deadline=Seconds(self.store_deadline),
+            ttl=Seconds(self.ttl) if self.ttl else None,
+        )
+
+    def secret(self) -> bytes:
+        """What seals blocks; empty for none. Raises ConfigError."""
+        if not self.secret_file:
+            return os.environ.get(SECRET_VARIABLE, "").encode()
+        try:
+            return Path(self.secret_file).read_bytes().strip()
+        except OSError as reason:
+            raise ConfigError(f"the secret of the KV store cannot be read: {reason}") from None
+
+
+def settings_from(told: Mapping[str, object]) -> VllmSettings:
+    """Read the keys; raises ConfigError that names the wrong one."""
+    try:
+        return msgspec.convert(dict(told), VllmSettings)
+    except msgspec.ValidationError as reason:
+        raise ConfigError(f"the settings of the KV store cannot be used: {reason}") from None

@@ -1,0 +1,53 @@
+"""What an operator writes into vLLM's configuration is read strictly."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import askonce.kv.vllm
+from askonce.errors import ConfigError
+from askonce.kv.vllm.settings import settings_from
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_url_is_enough() -> None:
+    """Everything else has a default, and reaches the pool."""
+    settings = settings_from({"url": "redis://kv"})
+    pool = settings.pool()
+    assert (pool.lookup_deadline, pool.load_deadline, pool.ttl) == (0.05, 1.0, 86_400.0)
+    assert settings_from({"url": "x", "ttl": 0}).pool().ttl is None
+
+
+@pytest.mark.parametrize(
+    ("told", "named"),
+    [({}, "url"), ({"url": "x", "urll": 1}, "urll"), ({"url": "x", "ttl": "long"}, "ttl")],
+)
+def test_what_cannot_be_used_is_named(told: dict[str, object], named: str) -> None:
+    """A missing, a misspelt and a wrong key."""
+    with pytest.raises(ConfigError, match=named):
+        settings_from(told)
+
+
+def test_the_secret_is_a_file_or_a_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file wins, its last line end does not count, and one that is gone is an error."""
+    monkeypatch.setenv("ASKONCE_KV_SECRET", "from the environment")
+    assert settings_from({"url": "x"}).secret() == b"from the environment"
+    file = tmp_path / "secret"
+    file.write_text("from a file\n")
+    told = {"url": "x", "secret_file": str(file)}
+    assert settings_from(told).secret() == b"from a file"
+    file.unlink()
+    with pytest.raises(ConfigError, match="secret"):
+        settings_from(told).secret()
+
+
+def test_only_the_two_doors_are_there() -> None:
+    """Importing the package needs no vLLM, and another name is an error as anywhere."""
+    with pytest.raises(AttributeError, match="AskTwice"):
+        askonce.kv.vllm.AskTwice  # noqa: B018

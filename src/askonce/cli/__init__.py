@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from askonce.cli.flags import make_parser, settings_of
-from askonce.errors import AskOnceError
+from askonce.errors import AskOnceError, MissingExtra
 from askonce.settings import load_config, refuse_key_alone
 
 if TYPE_CHECKING:
@@ -29,15 +29,21 @@ def main(argv: Sequence[str] | None = None) -> int:
                 arguments.config, os.environ, settings_of(arguments), as_json=arguments.json
             )
         if arguments.command == "kv":
-            from askonce.cli.kv import kv
-
-            return kv(arguments, os.environ)
+            return _kv(arguments)
         return _configured(arguments)
     except AskOnceError as reason:
         print(f"askonce: {reason}", file=sys.stderr)
         return UNUSABLE
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def _kv(arguments: argparse.Namespace) -> int:
+    try:
+        from askonce.cli.kv import kv
+    except ModuleNotFoundError as absent:
+        raise MissingExtra(absent.name or "xxhash", "kv") from None
+    return kv(arguments, os.environ)
 
 
 def _configured(arguments: argparse.Namespace) -> int:

@@ -73,7 +73,7 @@ class EvidenceDesk:
     @property
     def _log(self) -> EvidenceLog:
         if self._kept is None:
-            raise ConfigError("there is no evidence: trust.enabled is false, or nothing is found by meaning")
+            raise ConfigError("there is no evidence: [trust] or the semantic tier is off")
         return self._kept
 
     async def list_evidence(self, asked: Asked) -> Records:

@@ -111,7 +111,7 @@ def _cli() -> Iterator[str]:
     shared = {
         flag for action in commands.choices["serve"]._actions for flag in action.option_strings
     }
-    yield "\n## Flags of every command\n\n| flag | what |\n|---|---|"
+    yield "\n## Flags of every command but `kv`\n\n| flag | what |\n|---|---|"
     yield from _rows(commands.choices["serve"], set())
     for name, parser in commands.choices.items():
         yield f"\n## askonce {name}\n\n{_sentence(helps[name])}"

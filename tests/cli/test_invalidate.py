@@ -46,6 +46,9 @@ def test_what_is_taken_back_is_listed(capsys: pytest.CaptureFixture[str]) -> Non
         (["--prompt", "missing.txt"], "cannot be read"),
         (["--like", "What is the refund policy?"], "by meaning"),
         (["--model", "m"], "say --yes"),
+        (["--model", "m", "--dry-run", "--yes"], "needs --like"),
+        (["--all", "--dry-run", "--yes"], "needs --like"),
+        (["--like", "refunds", "--model", "m", "--yes"], "not both"),
     ],
 )
 def test_bad_flags_are_told(
@@ -58,6 +61,8 @@ def test_bad_flags_are_told(
     monkeypatch.setattr(sys.stdin, "isatty", lambda: False, raising=False)
     assert main(["invalidate", *flags]) == 2
     assert said in capsys.readouterr().err
+    assert main(["invalidate", "--list"]) == 0
+    assert capsys.readouterr().out == "nothing was taken back so far\n"
 
 
 def test_a_memory_log_is_the_servers(

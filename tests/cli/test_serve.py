@@ -16,7 +16,7 @@ import pytest
 from tests.servers.process import free_port
 
 from askonce.cli import main
-from askonce.cli.serve import banner, listen, logging_of, span
+from askonce.cli.serve import banner, listen, logging_of, shown, span
 from askonce.config import (
     Config,
     ExactConfig,
@@ -199,7 +199,7 @@ def test_the_banner_tells_what_runs_and_no_secret() -> None:
         "  upstream  http://a/v1",
         "  upstream  b at http://b/v1 for x*, y",
         "  exact     off",
-        "  semantic  on, for 90 s, from similarity 0.97",
+        "  semantic  on, for 90 s, from similarity 0.97, local",
         "  tenants   all share answers",
         "  data      /d",
     ]
@@ -218,3 +218,26 @@ def test_requests_are_logged_where_asked_for() -> None:
     assert logging_of(Config())["loggers"]["askonce.access"]["level"] == "WARNING"
     on = Config(server=ServerConfig(access_log=True))
     assert logging_of(on)["loggers"]["askonce.access"]["level"] == "INFO"
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("sqlite", "sqlite"),
+        ("redis://:hunter2@cache:6379/0", "redis://cache:6379/0"),
+        ("rediss://me:hunter2@a,b/0?key=hunter2", "rediss://a,b/0"),
+        ("redis+unix:///run/redis.sock?db=1", "redis+unix:///run/redis.sock"),
+        ("redis://me:hun@ter2@cache/0", "redis"),
+        ("redis://s/0?sentinel_password=hun@ter2", "redis"),
+    ],
+)
+def test_a_store_is_told_without_secrets(url: str, told: str) -> None:
+    """Where it is; where that cannot be told apart from a password, only its kind."""
+    assert shown(url) == told
+
+
+def test_the_banner_tells_that_answers_are_sealed() -> None:
+    """By either setting of keys, which it does not show."""
+    config = Config(exact=ExactConfig(store="redis://:hunter2@cache/0", seal_keys=("00ff",)))
+    line = next(line for line in banner(config) if "exact" in line)
+    assert line == "  exact     on, for 1 h, redis://cache/0, sealed"

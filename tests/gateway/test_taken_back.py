@@ -126,3 +126,4 @@ async def test_without_sight_of_the_log_nothing_is_served(tmp_path: Path) -> Non
         answer = await house.ask(body_of())
         assert answer.status == 200
         assert "hit" not in marks(answer)
+        assert (await house.get("/readyz")).json["cache"].startswith("off")

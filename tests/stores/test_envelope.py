@@ -162,6 +162,9 @@ def test_keys_come_from_settings_and_a_file(tmp_path: Path) -> None:
     assert "no key" not in str(refused.value)
     with pytest.raises(ConfigError, match="cannot be read"):
         read_keys([], str(tmp_path / "none"))
+    (tmp_path / "empty").write_text("\n")
+    with pytest.raises(ConfigError, match="holds no sealing key"):
+        read_keys([OLD.hex()], str(tmp_path / "empty"))
     with pytest.raises(ConfigError, match="64 hexadecimal"):
         KeyRing([b"short"])
 

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from askonce.cli.flags import make_parser, settings_of
-from askonce.errors import AskOnceError
+from askonce.errors import AskOnceError, MissingExtra
 from askonce.settings import load_config, refuse_key_alone
 
 if TYPE_CHECKING:
@@ -50,6 +50,13 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _kv(arguments: argparse.Namespace) -> int:
+    try:
+        return _kv_action(arguments)
+    except ModuleNotFoundError as absent:
+        raise MissingExtra(absent.name or "xxhash", "kv") from None
+
+
+def _kv_action(arguments: argparse.Namespace) -> int:
     if arguments.action == "plan":
         from askonce.cli.kv_plan import plan
 

@@ -34,7 +34,8 @@ SPARE = 256 * 1024 * 1024
 SKEW = 60.0
 """Seconds a clock may be off before lives of entries suffer."""
 SEMANTIC_MEND = (
-    "install askonce[semantic], or set semantic.enabled = false; all else works without it"
+    "install askonce[semantic] or correct the setting; all else works without it, and"
+    " semantic.enabled = false turns it off"
 )
 INDEX_PATIENCE = 10.0
 """Seconds: the first call may make a table or collection."""
@@ -199,7 +200,7 @@ async def check_store(config: Config) -> list[Finding]:
         finally:
             await store.close()
     except (ConfigError, CacheFault) as reason:
-        mend = "correct exact.store; a damaged file may be removed, it is only a cache"
+        mend = "start its server, or correct [exact]; a damaged file may go, it is only a cache"
         return [Finding("store", "fail", str(reason), mend)]
     return [Finding("store", "ok", f"{held.entries} entries, {held.size / 1e6:.1f} MB")]
 

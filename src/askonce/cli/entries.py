@@ -83,7 +83,7 @@ def _scrape(config: Config) -> str:
 
 async def _held(config: Config) -> list[str]:
     where = f"{config.server.host}:{config.server.port}"
-    lines = [f"no AskOnce runs at {where}; its files in {config.server.data_dir} hold:"]
+    lines = [f"no AskOnce runs at {where}; its store and {config.server.data_dir} hold:"]
     parts = await open_parts(config, clock=SystemClock(), sink=NoSink())
     try:
         held = await parts.store.stats()

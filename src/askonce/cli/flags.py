@@ -100,7 +100,7 @@ def _invalidate(parser: argparse.ArgumentParser) -> None:
     alike.add_argument(
         "--floor", type=_floor, default=0.85, metavar="F", help="least similarity (default 0.85)"
     )
-    alike.add_argument("--dry-run", action="store_true", help="only list what would go")
+    alike.add_argument("--dry-run", action="store_true", help="with --like: only list them")
     parser.add_argument("--list", action="store_true", help="print what was taken back so far")
     parser.add_argument("--why", default="", metavar="TEXT", help="a reason for the log")
     parser.add_argument("--yes", action="store_true", help="do not ask first")

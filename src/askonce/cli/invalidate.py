@@ -42,10 +42,15 @@ def invalidate(config: Config, arguments: argparse.Namespace) -> int:
         raise ConfigError("the log is in the server's memory: use the admin API, or restart it")
     if arguments.list:
         return asyncio.run(_with_parts(config, arguments, _list))
+    what = selector_of(arguments, SystemClock().now())
+    named_too = arguments.all or what != Selector()
+    if arguments.like is not None and named_too:
+        raise ConfigError("--like goes alone: answers are named by meaning or by fields, not both")
     if arguments.like is not None:
         return asyncio.run(_with_parts(config, arguments, _alike))
-    what = selector_of(arguments, SystemClock().now())
-    if what == Selector() and not arguments.all:
+    if arguments.dry_run:
+        raise ConfigError("--dry-run lists answers by meaning: it needs --like")
+    if not named_too:
         raise ConfigError("say which answers, or --all")
     if not (arguments.yes or _agreed(named(what))):
         print("nothing was taken back")
@@ -149,6 +154,8 @@ async def _alike(parts: Parts, log: RevocationLog, arguments: argparse.Namespace
 
 async def _list(_: Parts, log: RevocationLog, __: argparse.Namespace) -> int:
     after = 0
+    if not (await log.read(after, 1)).rules:
+        print("nothing was taken back so far")
     while rules := (await log.read(after, _PAGE)).rules:
         for rule in rules:
             print(_line(rule))

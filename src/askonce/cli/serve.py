@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import errno
 import os
+import re
 import signal
 import socket
 from pathlib import Path
@@ -153,8 +154,10 @@ def banner(config: Config) -> Iterator[str]:
         models = "" if each.models == ("*",) else f" for {', '.join(each.models)}"
         named = f"{each.name} at {each.url}" if each.name else each.url
         yield f"  upstream  {named}{models}"
-    yield f"  exact     {f'on, for {span(exact.ttl)}, {exact.store}' if exact.enabled else 'off'}"
-    on = f"on, for {span(semantic.ttl)}, from similarity {semantic.floor}"
+    sealed = ", sealed" if exact.seal_keys or exact.seal_key_file else ""
+    on = f"on, for {span(exact.ttl)}, {shown(exact.store)}{sealed}"
+    yield f"  exact     {on if exact.enabled else 'off'}"
+    on = f"on, for {span(semantic.ttl)}, from similarity {semantic.floor}, {shown(semantic.index)}"
     yield f"  semantic  {on if semantic.enabled else 'off'}"
     alone = "callers with the same credential" if config.tenants.scope == "credential" else "all"
     yield f"  tenants   {alone} share answers"
@@ -163,6 +166,12 @@ def banner(config: Config) -> Iterator[str]:
         yield f"  admin     http://{config.admin.host}:{config.admin.port}/askonce/v1"
     if config.record.path:
         yield f"  record    {path_of(config)}: WARNING, it holds all prompts and answers"
+
+
+def shown(url: str) -> str:
+    """A store's URL without what can be secret in it: user, password and options."""
+    found = re.fullmatch(r"([^:]*://)(?:[^@?]*@)?([^@?]*)(?:\?[^@]*)?", url)
+    return found[1] + found[2] if found else url.partition(":")[0]
 
 
 def span(seconds: float) -> str:

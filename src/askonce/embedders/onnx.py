@@ -51,7 +51,7 @@ class Encoder:
 
     def read(self, text: str) -> tuple[Vector, TokenVectors]:
         """Embed the text, and keep its tokens' directions too; raises as `encode`."""
-        from askonce.trust.alignment import pack  # needs numpy, which the extra brings
+        from askonce.trust.alignment import pack
 
         ids = self._tokenizer.encode(text)
         tokens = self._session.tokens(ids)

@@ -251,6 +251,9 @@ class Service:
             "status": "ready" if ready else "starting",
             "semantic": _semantic_state(self._config, self._parts),
         }
+        watch = self._built.watch if self._built is not None else None
+        if watch is not None and watch.blind:
+            state["cache"] = "off: it cannot be read what was taken back"
         await send_json(send, 200 if ready else 503, msgspec.json.encode(state))
 
     async def metrics(self, _scope: Scope, _receive: Receive, send: Send) -> None:

@@ -260,6 +260,8 @@ def read_keys(keys: Sequence[str], file: str) -> list[bytes]:
             lines += Path(file).expanduser().read_text("ascii").split()
         except (OSError, UnicodeDecodeError):
             raise ConfigError(f"{file} cannot be read as a file of sealing keys") from None
+        if len(lines) == len(keys):
+            raise ConfigError(f"{file} holds no sealing key")
     try:
         return [bytes.fromhex(line) for line in lines]
     except ValueError:

@@ -94,7 +94,7 @@ async def learning_of(
 
 def _desk(config: Config, dim: int, names: Namespaces, secret: bytes) -> TrustDesk:
     """Reads a file and imports much, so not on the event loop."""
-    from askonce.trust.desk import TrustDesk  # needs numpy, which the extra brings
+    from askonce.trust.desk import TrustDesk
     from askonce.trust.prior import shipped
     from askonce.trust.sight import Manners
 

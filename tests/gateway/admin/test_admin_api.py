@@ -93,7 +93,7 @@ BASIC = "authorization: Basic 0123456789abcdef"
 async def test_without_a_token_nothing_is_told(tmp_path: Path, auth: str) -> None:
     """Neither what there is nor what is not."""
     async with office(tmp_path) as admin:
-        for path in ("/stats", "/openapi.json", "/invalidate"):
+        for path in ("/stats", "/openapi.json", "/invalidate", "/nothing", "/entries/"):
             method = "POST" if path == "/invalidate" else "GET"
             answer = await admin.send(method, path, auth=auth)
             assert answer.status == 401
@@ -216,20 +216,23 @@ async def test_evidence_is_read_judged_and_retracted(tmp_path: Path) -> None:
 async def test_bad_input_is_refused_in_plain_words(tmp_path: Path) -> None:
     """With the right status, and nothing changed."""
     async with office(tmp_path) as admin:
-        for method, path, body, status in (
-            ("POST", "/invalidate", {"what": {"modle": "m"}}, 400),
-            ("POST", "/invalidate", {"what": {"key": "xy"}}, 400),
-            ("POST", "/invalidate", [], 400),
-            ("POST", "/invalidate", {}, 400),
-            ("GET", "/entries/zz", None, 400),
-            ("GET", "/invalidations?limit=0", None, 400),
-            ("GET", "/nothing", None, 404),
-            ("PUT", "/stats", None, 405),
-            ("POST", f"/entries/{'0' * 64}/retract", None, 409),
-            ("POST", "/invalidate", {"what": {}, "why": "x" * (5 << 20)}, 413),
+        for method, path, body, status, code in (
+            ("POST", "/invalidate", {"what": {"modle": "m"}}, 400, "invalid_body"),
+            ("POST", "/invalidate", {"what": {"key": "xy"}}, 400, "invalid_key"),
+            ("POST", "/invalidate", [], 400, "invalid_body"),
+            ("POST", "/invalidate", {}, 400, "invalid_body"),
+            ("GET", "/entries/zz", None, 400, "invalid_key"),
+            ("GET", "/invalidations?limit=0", None, 400, "invalid_query"),
+            ("GET", "/nothing", None, 404, "unknown_path"),
+            ("GET", "/stats/", None, 404, "unknown_path"),
+            ("PUT", "/stats", None, 405, "method_not_allowed"),
+            ("GET", "/evidence", None, 409, "not_configured"),
+            ("POST", f"/entries/{'0' * 64}/retract", None, 409, "not_configured"),
+            ("POST", "/invalidate", {"what": {}, "why": "x" * (5 << 20)}, 413, "body_too_large"),
         ):
             answer = await admin.send(method, path, body)
             assert answer.status == status, (path, answer.body)
+            assert msgspec.json.decode(answer.body)["error"]["code"] == code, path
         assert (await admin.told("GET", "/invalidations"))["rules"] == []
 
 

@@ -39,7 +39,26 @@ def admin_app(operations: Sequence[Operation], tokens: Mapping[str, str]) -> Sta
         Route(PREFIX + each.path, _guarded(_endpoint(each, tokens), tokens), methods=[each.method])
         for each in operations
     ]
-    return Starlette(routes=routes)
+    lost = _lost(tokens)
+    app = Starlette(routes=routes, exception_handlers={404: lost, 405: lost})
+    app.router.redirect_slashes = False
+    return app
+
+
+def _lost(tokens: Mapping[str, str]) -> Callable[[Request, Exception], Awaitable[Response]]:
+    """Refuse what no route answers; without a token that is not told either."""
+
+    async def lost(request: Request, error: Exception) -> Response:
+        async def refuse(_: Request) -> Response:
+            path = request.url.path
+            if getattr(error, "status_code", 404) == 404:
+                raise RequestError(f"there is no {path}", status=404, code="unknown_path")
+            says = f"{path} does not answer {request.method}"
+            raise RequestError(says, status=405, code="method_not_allowed")
+
+        return await _guarded(refuse, tokens)(request)
+
+    return lost
 
 
 def _endpoint(each: Operation, tokens: Mapping[str, str]) -> Endpoint:

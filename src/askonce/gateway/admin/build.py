@@ -75,6 +75,5 @@ def operations_of(over: AdminParts) -> list[Operation]:
     taking_back = TakingBack(built.desk, parts.revocations)
     found = [*entries.operations(), *taking_back.operations()]
     found += [*explainer.operations(), *state.operations()]
-    if parts.evidence is not None:
-        found += EvidenceDesk(parts.evidence, clock=over.clock).operations()
+    found += EvidenceDesk(parts.evidence, clock=over.clock).operations()
     return found

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from askonce.errors import RequestError
+from askonce.errors import ConfigError, RequestError
 from askonce.gateway.admin.operations import Asked, Operation
 from askonce.gateway.admin.taking_back import refuse_bad_key
 from askonce.trust.labels import said
@@ -64,11 +64,17 @@ class Noted(msgspec.Struct, frozen=True):
 
 
 class EvidenceDesk:
-    """Over the log."""
+    """Over the log; without one each operation raises ConfigError."""
 
-    def __init__(self, log: EvidenceLog, *, clock: Clock) -> None:
-        self._log = log
+    def __init__(self, log: EvidenceLog | None, *, clock: Clock) -> None:
+        self._kept = log
         self._clock = clock
+
+    @property
+    def _log(self) -> EvidenceLog:
+        if self._kept is None:
+            raise ConfigError("there is no evidence: [trust] or the semantic tier is off")
+        return self._kept
 
     async def list_evidence(self, asked: Asked) -> Records:
         """Records, oldest first."""

@@ -46,7 +46,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
         try:
             return msgspec.json.decode(raw or b"{}", type=self.body)
         except msgspec.MsgspecError as error:
-            raise RequestError(f"The body is not as it should be: {error}.") from None
+            says = f"The body is not as it should be: {error}."
+            raise RequestError(says, code="invalid_body") from None
 
     def read_query(self, pairs: Iterable[tuple[str, str]]) -> msgspec.Struct | None:
         """The typed query string; raises RequestError."""
@@ -55,7 +56,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
         try:
             return msgspec.convert(dict(pairs), self.query, strict=False)
         except msgspec.MsgspecError as error:
-            raise RequestError(f"The query is not as it should be: {error}.") from None
+            says = f"The query is not as it should be: {error}."
+            raise RequestError(says, code="invalid_query") from None
 
 
 def describe(operations: Sequence[Operation]) -> dict[str, Any]:

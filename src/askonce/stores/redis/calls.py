@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from askonce.errors import StoreError
 from askonce.stores.redis.keys import Names
 from askonce.stores.redis.nodes import MOVES, Cluster, Nodes, OneNode
-from askonce.stores.redis.wire import Refused
+from askonce.stores.redis.wire import Refused, need_parser
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,11 +44,12 @@ class Calls:
         moved: Callable[[], None] = _ignore,
         follow: bool = True,
     ) -> None:
-        """Begin to connect.
+        """Begin to connect; raises MissingExtra.
 
         told: takes what servers say unasked. moved: links came or went. follow: have the servers
         tell of changed keys.
         """
+        need_parser()
         cluster = target.kind == "cluster"
         self.names = names = Names(target.namespace, Cluster.partitions if cluster else 1)
         self.nodes: Nodes = (Cluster if cluster else OneNode)(

@@ -83,6 +83,14 @@ _VALUES = frozenset(b"$=!")
 _AGGREGATES = frozenset(b"*%~>|")
 
 
+def need_parser() -> None:
+    """Raise MissingExtra at the start, not in a task that connects, where nobody would see it."""
+    try:
+        import hiredis  # noqa: F401 - to be there is all
+    except ImportError as error:
+        raise MissingExtra("hiredis", "redis") from error
+
+
 class Connection(asyncio.Protocol):
     """Matches replies to calls by their order alone, so anything odd closes it.
 
@@ -92,10 +100,8 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, pushed: Callable[[list[Any]], None]) -> None:
         """pushed: takes what the server says unasked."""
-        try:
-            import hiredis
-        except ImportError as error:
-            raise MissingExtra("hiredis", "redis") from error
+        import hiredis
+
         self._garbage = hiredis.HiredisError, ValueError, MemoryError
         self._push, self._error = hiredis.PushNotification, hiredis.ReplyError
         self._loop = asyncio.get_running_loop()

@@ -334,7 +334,11 @@ class RedisFollowed:
             args = [place.fence, b"%d" % self._read]
             keys = [place.lease, place.stream]
             alive, batches = await self._calls.run(scripts.FOLLOW, place.partition, keys, args)
-            if pieces := [piece for batch in batches for piece in self._open(*batch)]:
+            try:
+                pieces = [piece for batch in batches for piece in self._open(*batch)]
+            except (TypeError, ValueError, msgspec.MsgspecError):
+                raise StoreError("pieces of a flight cannot be read") from None
+            if pieces:
                 return pieces
             if batches:
                 continue

@@ -219,6 +219,8 @@ async def test_bad_input_is_refused_in_plain_words(tmp_path: Path) -> None:
         for method, path, body, status in (
             ("POST", "/invalidate", {"what": {"modle": "m"}}, 400),
             ("POST", "/invalidate", {"what": {"key": "xy"}}, 400),
+            ("POST", "/invalidate", {"what": {"tenant": "0123456789abcdef"}}, 400),
+            ("POST", "/invalidate", {"what": {"prompt": "You are kind."}}, 400),
             ("POST", "/invalidate", [], 400),
             ("POST", "/invalidate", {}, 400),
             ("GET", "/entries/zz", None, 400),

@@ -16,6 +16,8 @@ from askonce.errors import StoreError, UpstreamBroken
 from askonce.ports import Followed, Lead, SupportsFlights, SupportsWatch
 from askonce.stores.envelope import Envelope, KeyRing, SealedStore
 from askonce.stores.redis import flights
+from askonce.stores.redis.frame import build
+from askonce.stores.redis.wire import pack
 from askonce.testing import RecordingSink
 from askonce.units import Seconds
 
@@ -352,3 +354,21 @@ async def test_with_encryption_replicas_share_no_calls(server: Redis) -> None:
         )
         assert not isinstance(sealed, SupportsFlights)
         assert isinstance(sealed, SupportsWatch)
+
+
+@pytest.mark.parametrize("field", ["b", "other"])
+async def test_pieces_that_cannot_be_read_are_as_good_as_none(server: Redis, field: str) -> None:
+    """Whoever wrote them: they tell the follower that the leader is of no use, and no more."""
+    async with fleet(server.url, Engine(), 1) as (one,):
+        lead = await one.store.board(KEY, FLIGHT, look=False)
+        followed = await one.store.board(KEY, FLIGHT, look=False)
+        assert isinstance(lead, flights.RedisLead)
+        assert isinstance(followed, flights.RedisFollowed)
+        place = lead.place
+        frame = build(place.bound(1), b"no message", 2.0**40, [])
+        wire = one.store._calls
+        await wire.ask(0, pack("XADD", place.stream, "1-0", field, frame))
+        with pytest.raises(StoreError, match="cannot be read"):
+            await followed.read()
+        followed.leave()
+        lead.end(kept=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import msgspec
 import pytest
@@ -10,6 +11,7 @@ from tests.cache.stage import CAT, LIVES, Stage
 
 from askonce.cache.ask import Live
 from askonce.canonical.entry import seal, unseal
+from askonce.canonical.key import partition_key
 from askonce.errors import StoreError
 from askonce.events import GuardVetoed
 from askonce.flow import Hit, Lives
@@ -369,3 +371,18 @@ async def test_conversations_compared_whole_never_meet_those_compared_by_meaning
         await stage.get(stage.talk([], CAT))
         await stage.settled()
         assert (await stage.get(stage.talk([], LIKE_CAT, by_meaning=False))).how == "engine"
+
+
+@pytest.mark.parametrize("other", [{"tenant": b"t" * 32}, {"namespace": "blue"}])
+async def test_an_index_cannot_bring_another_callers_answer(other: dict[str, Any]) -> None:
+    """Others may write to a shared index: what it says is checked by the entry itself."""
+    async with Stage(GOOD, SECOND) as stage:
+        key = await filled(stage)
+        foreign = stage.ask(LIKE_CAT)
+        foreign = msgspec.structs.replace(
+            foreign, scope=msgspec.structs.replace(foreign.scope, **other)
+        )
+        item, vector = stage.plain_index.rows[key][1:]
+        assert foreign.question is not None
+        await stage.plain_index.add(partition_key(foreign.scope, foreign.question), item, vector)
+        assert (await stage.get(foreign)).how == "engine"

@@ -223,10 +223,10 @@ class Shared(MemoryStore):
         super().__init__(clock=FakeClock(), sink=RecordingSink(), max_bytes=1 << 20)
         self._value = value
 
-    async def get(self, key: bytes) -> bytes | None:  # noqa: ARG002
+    async def get(self, key: bytes) -> bytes | None:
         """The value."""
         return self._value
 
-    async def board(self, key: bytes, flight: bytes, *, look: bool) -> bytes:  # noqa: ARG002
+    async def board(self, key: bytes, flight: bytes, *, look: bool) -> bytes:
         """The value."""
         return self._value

@@ -117,9 +117,14 @@ class ByMeaning:
                 entry = await exact.find(key)
             except EntryUnreadable:
                 return None
-        if entry is None or entry.question != neighbour.item.text:
+        if entry is None or entry.question != neighbour.item.text or not self._ours(entry):
             return None
         return entry if entry.semantic_until > self._parts.clock.now() else None
+
+    def _ours(self, entry: Entry) -> bool:
+        """Whether it is in reach of the one who asks, whatever a shared index says."""
+        origin, scope = entry.origin, self._ask.scope
+        return (origin.tenant, origin.namespace) == (scope.tenant.hex(), scope.namespace)
 
     async def keep(self, entry: Entry) -> None:
         """Index the question of an entry that is stored; raises nothing."""

@@ -11,7 +11,9 @@ import msgspec
 
 HIDDEN = "***"
 _IN_QUERY = re.compile("key|token|secret|password|credential|auth|sig|code", re.IGNORECASE)
-_IN_BODY = frozenset({"api_key", "authorization", "authorization_token", "extra_headers", "headers"})
+_IN_BODY = frozenset(
+    {"api_key", "authorization", "authorization_token", "extra_headers", "headers"}
+)
 _PARTS = ("tools", "mcp_servers")
 """Lists of objects that may hold another server's credential."""
 

@@ -12,6 +12,7 @@ import pytest
 from tests.servers.redis import Kind, Redis, redis, tell
 from tests.stores.redis.fleet import WORDS, Engine, Replica, fleet, timed
 
+from askonce.clock import SystemClock
 from askonce.errors import StoreError, UpstreamBroken
 from askonce.ports import Followed, Lead, SupportsFlights, SupportsWatch
 from askonce.stores.envelope import Envelope, KeyRing, SealedStore
@@ -372,3 +373,22 @@ async def test_pieces_that_cannot_be_read_are_as_good_as_none(server: Redis, fie
             await followed.read()
         followed.leave()
         lead.end(kept=False)
+
+
+async def test_a_leader_holds_no_more_than_a_server_may_take() -> None:
+    """One that takes nothing costs the followers their leader, and no memory without end."""
+
+    class Silent:
+        async def run(self, *_: object) -> None:
+            raise StoreError("as told")
+
+    place = flights.Place(KEY, FLIGHT, 0, b"l", b"f", b"1")
+    left: list[object] = []
+    lead = flights.RedisLead(Silent(), SystemClock(), place, left.append)  # type: ignore[arg-type]
+    lead._wished = True
+    for _ in range(64):
+        lead.tell(bytes(1 << 20))
+        assert sum(map(len, lead._pieces)) <= flights.MOST_HELD + (1 << 20)
+    async with asyncio.timeout(5):
+        await lead.task
+    assert left == [lead]

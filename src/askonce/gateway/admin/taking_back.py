@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from askonce.errors import RequestError
-from askonce.gateway.admin.operations import Asked, Operation
+from askonce.gateway.admin.operations import Asked, Operation, Place
 from askonce.invalidation.desk import MOST_ALIKE, Request
 from askonce.ports import Revocation, Selector
 from askonce.units import Cosine
@@ -64,7 +64,7 @@ class TakenBackAlike(msgspec.Struct, frozen=True):
 class Since(msgspec.Struct, frozen=True):
     """Part of the log."""
 
-    after: int = 0
+    after: Place = 0
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100
 
 

@@ -165,3 +165,19 @@ async def test_a_rule_matches_however_it_is_written(what: Selector) -> None:
     assert two.here.serves(entry)
     await desk.take_back(what, Request())
     assert not two.here.serves(entry)
+
+
+async def test_a_log_that_lost_rules_takes_all_back() -> None:
+    """Whoever knew a lost rule sees that it is gone, and others may never have heard of it."""
+    two = Fixture()
+    await two.here.refresh()
+    await two.there.refresh()
+    entry = replace(ENTRY, stamp=two.here.stamp)
+    await two.log.append(replace(RULE, what=Selector(model="another")))
+    await two.here.revoke(RULE)
+    two.log._rules.clear()  # as after a snapshot from before is restored
+    await two.there.refresh()
+    assert two.there.serves(entry)
+    await two.here.refresh()
+    await two.there.refresh()
+    assert not two.there.serves(entry)

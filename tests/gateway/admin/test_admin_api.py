@@ -226,7 +226,7 @@ async def test_bad_input_is_refused_in_plain_words(tmp_path: Path) -> None:
             ("GET", "/entries/zz", None, 400),
             ("GET", "/invalidations?limit=0", None, 400),
             ("GET", "/invalidations?after=9223372036854775808", None, 400),
-            ("GET", "/evidence?after=-9223372036854775809", None, 400),
+            ("GET", "/invalidations?after=-1", None, 400),
             ("GET", "/nothing", None, 404),
             ("PUT", "/stats", None, 405),
             ("POST", f"/entries/{'0' * 64}/retract", None, 409),

@@ -27,8 +27,9 @@ _BOUND = b"a rule"
 _KNOWN = """
 local log, rules = KEYS[4], KEYS[5]
 local function known()
-  local ends = redis.call('HMGET', log, 'birth', 'last', 'count')
-  local birth, last, count = tonumber(ends[1]), tonumber(ends[2]), tonumber(ends[3])
+  local birth = tonumber(redis.call('HGET', log, 'birth'))
+  local last = tonumber(redis.call('HGET', log, 'last'))
+  local count = tonumber(redis.call('HGET', log, 'count'))
   if birth and last and redis.call('XLEN', rules) == count then return birth, last, count end
   birth = math.max(micros, (last or 0) + 1)
   redis.call('DEL', rules)

@@ -154,4 +154,4 @@ def refuse_bad_key(key: str | None, facet: str = "key") -> None:
         bad = True
     if bad:
         told = f"a {facet} has 64 hexadecimal digits"
-        raise RequestError(told, code=f"invalid_{facet}", param=facet)
+        raise RequestError(told, code="invalid_key", param=facet)

@@ -134,8 +134,8 @@ def test_the_stamp_is_the_newest_rule() -> None:
     assert rules(Selector(), Selector()).last == BIRTH + 2
 
 
-@pytest.mark.parametrize("order", [(1, 2), (2, 1)])
-def test_the_order_in_which_rules_are_taken_does_not_matter(order: tuple[int, int]) -> None:
+@pytest.mark.parametrize("order", [(1, 2), (2, 1), (2, 1, 2, 1)])
+def test_the_order_in_which_rules_are_taken_does_not_matter(order: tuple[int, ...]) -> None:
     """Two looks at the log may overlap: an older rule that asks for less drops no newer one."""
     limits = {1: UnixTime(3000.0), 2: UnixTime(2000.0)}
     known = Revocations()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import msgspec
 import pytest
 from tests.cache.stage import CAT, LIVES, Stage
 
+from askonce.cache import by_meaning
 from askonce.cache.ask import Live
 from askonce.canonical.entry import seal, unseal
+from askonce.canonical.key import partition_key
 from askonce.errors import StoreError
 from askonce.events import GuardVetoed
 from askonce.flow import Hit, Lives
@@ -369,3 +372,45 @@ async def test_conversations_compared_whole_never_meet_those_compared_by_meaning
         await stage.get(stage.talk([], CAT))
         await stage.settled()
         assert (await stage.get(stage.talk([], LIKE_CAT, by_meaning=False))).how == "engine"
+
+
+@pytest.mark.parametrize("other", [{"tenant": b"t" * 32}, {"namespace": "blue"}])
+async def test_an_index_cannot_bring_another_callers_answer(other: dict[str, Any]) -> None:
+    """Others may write to a shared index: what it says is checked by the entry itself."""
+    async with Stage(GOOD, SECOND) as stage:
+        key = await filled(stage)
+        foreign = stage.ask(LIKE_CAT)
+        foreign = msgspec.structs.replace(
+            foreign, scope=msgspec.structs.replace(foreign.scope, **other)
+        )
+        item, vector = stage.plain_index.rows[key][1:]
+        assert foreign.question is not None
+        await stage.plain_index.add(partition_key(foreign.scope, foreign.question), item, vector)
+        assert (await stage.get(foreign)).how == "engine"
+
+
+async def test_histories_are_read_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others have their turn between two candidates, however much there is to read."""
+    turns: list[int] = []
+    turn = 0
+
+    async def others() -> None:
+        nonlocal turn
+        while True:
+            turn += 1
+            await asyncio.sleep(0)
+
+    def reads(*_: object) -> bool:
+        turns.append(turn)
+        return False
+
+    async with Stage(GOOD) as stage:
+        for said in ("I have a tiger.", "Use metric units.", "In French, please."):
+            await stage.get(stage.talk([{"role": "user", "content": said}], CAT))
+            await stage.settled()
+        monkeypatch.setattr(by_meaning, "one_question", reads)
+        busy = asyncio.create_task(others())
+        await stage.get(stage.talk([{"role": "user", "content": "Good day!"}], LIKE_CAT))
+        busy.cancel()
+        await asyncio.gather(busy, return_exceptions=True)
+        assert len(set(turns)) == len(turns) == 3

@@ -12,7 +12,7 @@ from tests.cache.test_fail_open import Dead
 from askonce.cache import fleet as fleets
 from askonce.errors import StoreError, UpstreamBroken
 from askonce.policy.controls import Controls
-from askonce.testing.answers import Chat, Reply, refusal
+from askonce.testing.answers import EVENTS, Chat, Reply, refusal
 from askonce.units import Seconds
 
 if TYPE_CHECKING:
@@ -343,3 +343,15 @@ async def test_a_follower_of_an_unread_answer_reads_it_later() -> None:
         await one.settled()
         assert (await read(await entering)).text == LONG.text
         await waiting.__aexit__()
+
+
+async def test_a_lead_ends_with_a_call_that_is_given_up_at_its_very_end() -> None:
+    """The answer was whole, its last reader left before the rest of it: nobody follows for good."""
+    board = Board()
+    unended = Reply(headers=(EVENTS,), pieces=(b"data: {}\n\n" * 29, b"x" * 50), framing="chunked")
+    async with Stage(unended, flights=board, max_entry_bytes=300) as one:
+        ask = one.ask(stream=True, controls=Controls(ttl=Seconds(0)))
+        async with one.cache.answering(ask):
+            await settle()
+        await settle()
+        assert board.flights == {}

@@ -41,7 +41,8 @@ def test_what_is_taken_back_is_listed(capsys: pytest.CaptureFixture[str]) -> Non
     ("flags", "said"),
     [
         ([], "say which answers"),
-        (["--key", "short"], "64 hexadecimal digits"),
+        (["--key", "short"], "a key has 64 hexadecimal digits"),
+        (["--tenant", "0123456789abcdef"], "a tenant has 64 hexadecimal digits"),
         (["--older-than", "soon"], "is no age"),
         (["--prompt", "missing.txt"], "cannot be read"),
         (["--like", "What is the refund policy?"], "by meaning"),

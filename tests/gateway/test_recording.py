@@ -62,7 +62,7 @@ async def test_failures_and_endpoints_without_a_cache_are_recorded(tmp_path: Pat
         await house.ask(body_of())
         asked = msgspec.json.encode({"model": "m", "input": "x"})
         kind = "content-type: application/json"
-        await house.send("POST", "/v1/responses?x=1", asked, AUTH, kind)
+        await house.send("POST", "/v1/responses?x=1&key=s3cret", asked, AUTH, kind)
         await house.send("POST", "/v1/embeddings", asked, AUTH, kind)
         await house.get("/v1/models")
         packed = gzip.compress(asked)
@@ -70,7 +70,7 @@ async def test_failures_and_endpoints_without_a_cache_are_recorded(tmp_path: Pat
         await house.send("POST", CHAT, asked, AUTH, "x-askonce-ttl: soon")
         lines = await recorded(house)
         told = [(line["endpoint"], line["status"]) for line in lines]
-        assert told[:2] == [(CHAT, 500), ("/v1/responses?x=1", 200)]
+        assert told[:2] == [(CHAT, 500), ("/v1/responses?x=1&key=***", 200)]
         assert len(told) == 2
         assert lines[0]["answer"] is None
         assert await house.metric('askonce_recorded_calls_total{outcome="unreadable"}') == 1

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 from tests.policy.test_revocation import ENTRY
 
+from askonce.canonical.entry import Origin
 from askonce.errors import ConfigError, StoreError
 from askonce.invalidation.desk import InvalidationDesk, Request
 from askonce.invalidation.watch import PAGE, Watch
@@ -141,3 +142,42 @@ async def test_without_an_index_nothing_is_found_by_meaning() -> None:
     desk = InvalidationDesk(two.here, store, None, None, clock=two.clock)
     with pytest.raises(ConfigError, match="by meaning"):
         await desk.alike("What is the refund policy?", floor=Cosine(0.9))
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        Selector(key=f" {ENTRY.key.hex().upper()}"),
+        Selector(tenant="AB" * 32),
+        Selector(prompt="CD" * 32),
+        Selector(tag="cafe\u0301"),
+        Selector(namespace="cafe\u0301"),
+    ],
+)
+async def test_a_rule_matches_however_it_is_written(what: Selector) -> None:
+    """Large letters, spaces in a digest, and letters put together from parts."""
+    two = Fixture()
+    await two.here.refresh()
+    origin = Origin(revision="", namespace="caf\u00e9", tenant="ab" * 32, prompt="cd" * 32)
+    entry = replace(ENTRY, origin=origin, tags=("caf\u00e9",), stamp=two.here.stamp)
+    store = MemoryStore(clock=two.clock, sink=RecordingSink(), max_bytes=1 << 20)
+    desk = InvalidationDesk(two.here, store, None, None, clock=two.clock)
+    assert two.here.serves(entry)
+    await desk.take_back(what, Request())
+    assert not two.here.serves(entry)
+
+
+async def test_a_log_that_lost_rules_takes_all_back() -> None:
+    """Whoever knew a lost rule sees that it is gone, and others may never have heard of it."""
+    two = Fixture()
+    await two.here.refresh()
+    await two.there.refresh()
+    entry = replace(ENTRY, stamp=two.here.stamp)
+    await two.log.append(replace(RULE, what=Selector(model="another")))
+    await two.here.revoke(RULE)
+    two.log._rules.clear()  # as after a snapshot from before is restored
+    await two.there.refresh()
+    assert two.there.serves(entry)
+    await two.here.refresh()
+    await two.there.refresh()
+    assert not two.there.serves(entry)

@@ -168,3 +168,11 @@ def test_a_control_outside_policy_is_as_good_as_not_sent(
     for control in set(ALL.allow) - set(allow):
         field = control.replace("-", "_")
         assert getattr(controls, field) == getattr(default, field)
+
+
+@pytest.mark.parametrize("raw", ["caf\u00e9".encode(), "cafe\u0301".encode(), b"caf\xe9"])
+def test_names_are_what_whoever_wrote_them_reads(raw: bytes) -> None:
+    """A rule or a setting in the same letters matches, however a client wrote them."""
+    pairs = [(b"x-askonce-tags", raw), (b"x-askonce-namespace", raw)]
+    controls = read_controls(pairs, ControlConfig(allow=("tags", "namespace")))
+    assert (controls.tags, controls.namespace) == (("caf\u00e9",), "caf\u00e9")

@@ -132,3 +132,17 @@ def test_many_rules_are_shortened_to_one_that_takes_more(monkeypatch: pytest.Mon
 def test_the_stamp_is_the_newest_rule() -> None:
     """New entries say what was known when they were made."""
     assert rules(Selector(), Selector()).last == BIRTH + 2
+
+
+@pytest.mark.parametrize("order", [(1, 2), (2, 1), (2, 1, 2, 1)])
+def test_the_order_in_which_rules_are_taken_does_not_matter(order: tuple[int, ...]) -> None:
+    """Two looks at the log may overlap: an older rule that asks for less drops no newer one."""
+    limits = {1: UnixTime(3000.0), 2: UnixTime(2000.0)}
+    known = Revocations()
+    for number in order:
+        what = Selector(model="m", older_than=limits[number])
+        told = Revocation(what=what, at=UnixTime(0), seq=BIRTH + number)
+        known.take([told], birth=BIRTH, last=BIRTH + number)
+    assert known.takes_back(with_(stamp=BIRTH + 1))
+    assert not known.takes_back(with_(stamp=BIRTH + 1, created_at=UnixTime(2500.0)))
+    assert known.takes_back(with_(created_at=UnixTime(2500.0)))

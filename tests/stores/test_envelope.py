@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import zlib
 from typing import TYPE_CHECKING
 
@@ -192,3 +193,43 @@ async def test_only_what_leaves_the_machine_is_put_into_envelopes(tmp_path: Path
     assert await kind("memory") == "MemoryStore"
     assert await kind("memory", NEW.hex()) == "SealedStore"
     assert await kind("memcached://127.0.0.1:1?namespace=x") == "SealedStore"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("board", [False, True])
+async def test_what_grows_when_it_is_opened_is_opened_off_the_loop(
+    monkeypatch: pytest.MonkeyPatch, *, board: bool
+) -> None:
+    """A short envelope may hold a long value, and anyone may have written it."""
+    loop_thread, threads = threading.get_ident(), []
+    one = Envelope("n", compress_over=1)
+    opens = one.open
+
+    def watched(key: bytes, sealed: bytes) -> bytes | envelope.Reason:
+        threads.append(threading.get_ident())
+        return opens(key, sealed)
+
+    monkeypatch.setattr(one, "open", watched)
+    sealed = one.seal(b"k", bytes(8 * envelope.OFF_LOOP))
+    assert len(sealed) < envelope.OFF_LOOP
+    store = Shared(sealed)
+    over = SealedStore(store, one, sink=RecordingSink())
+    found = await (over.board(b"k", b"f", look=True) if board else over.get(b"k"))
+    assert found == bytes(8 * envelope.OFF_LOOP)
+    assert loop_thread not in threads
+
+
+class Shared(MemoryStore):
+    """A store that holds one value, and knows flights."""
+
+    def __init__(self, value: bytes) -> None:
+        super().__init__(clock=FakeClock(), sink=RecordingSink(), max_bytes=1 << 20)
+        self._value = value
+
+    async def get(self, key: bytes) -> bytes | None:
+        """The value."""
+        return self._value
+
+    async def board(self, key: bytes, flight: bytes, *, look: bool) -> bytes:
+        """The value."""
+        return self._value

@@ -114,3 +114,15 @@ async def test_it_is_bounded(three: list[Memcached], monkeypatch: pytest.MonkeyP
         for number in range(5):
             await log.append(rule(f"{number}" * 1500))
         assert [name[0] for name in await models(log) if name] == ["3", "4"]
+
+
+async def test_writers_that_reach_different_servers_give_different_numbers(
+    three: list[Memcached],
+) -> None:
+    """Neither rule takes the other's place when the servers' logs are put together."""
+    async with opened(three) as log:
+        await log.append(rule("a"))
+        async with opened(three[:1]) as one, opened(three[1:2]) as other:
+            await one.append(rule("b"))
+            await other.append(rule("c"))
+        assert await models(log) == ["a", "b", "c"]

@@ -187,3 +187,24 @@ async def test_the_configured_path_lies_in_the_data_directory(tmp_path: Path) ->
     await recorder.close()
     absolute = msgspec.structs.replace(config, record=RecordConfig(path="/else/x"))
     assert str(path_of(absolute)) == "/else/x"
+
+
+@pytest.mark.parametrize("body", [b'{"a":' + b"[" * 5000 + b"]" * 5000 + b"}", b'{"a": "\xff"}'])
+async def test_what_no_reader_could_take_is_counted(tmp_path: Path, body: bytes) -> None:
+    """Callers choose it: too deep, or no UTF-8."""
+    sink = RecordingSink()
+    path = tmp_path / "calls.jsonl"
+    recorder = Recorder(path, max_bytes=1 << 20, max_call_bytes=1 << 16, sink=sink)
+    recorder.take(with_(request=body))
+    await recorder.settled()
+    await recorder.close()
+    assert outcomes(sink) == ["unreadable"]
+    assert path.read_bytes() == b""
+
+
+def test_credentials_for_other_servers_are_not_written_down() -> None:
+    """Providers take them in the body."""
+    request = b'{"tools": [{"type": "mcp", "headers": {"x": "s3cret"}}], "model": "m"}'
+    line = line_of(with_(request=request))
+    assert b"s3cret" not in line
+    assert b'"model":"m"' in line.replace(b" ", b"")

@@ -193,3 +193,18 @@ def test_clauses_that_pass_for_one_are_shared_and_look_alikes_are_not() -> None:
     for history in aligned(one, other):
         assert [each.text.lower() for each in history.own] == ["i like turkey.", "send it to us."]
         assert len(history.common) == 1
+
+
+@pytest.mark.parametrize(("one", "other"), [(":)", ":("), ("\n \n`", "'")])
+def test_a_turn_of_signs_alone_is_something_said(one: str, other: str) -> None:
+    """A smile answers a question, and breaks no reader."""
+    asked = Turn("assistant", "How was the film?")
+    question = "Shall we book it for the others?"
+    first, second = (Side(question, (asked, Turn("user", text))) for text in (one, other))
+    assert estranged(first, second) is not None
+
+
+def test_a_turn_of_white_space_says_nothing() -> None:
+    """However it is made."""
+    side = Side("Is it blue?", (Turn("user", "\n \n"),))
+    assert estranged(side, Side("Is it blue?", ())) is None

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import tracemalloc
+import zlib
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +17,7 @@ from askonce.testing import FakeClock
 from askonce.testing.shared_vectors import check_shared_index
 from askonce.testing.vectors import HERE, Bench, check_vector_index, key_of, unit
 from askonce.units import UnixTime
+from askonce.vectors import milvus
 from askonce.vectors.milvus import MilvusIndex
 
 if TYPE_CHECKING:
@@ -97,3 +101,14 @@ async def test_a_wrong_url_is_refused(clock: FakeClock, tmp_path: Path, url: str
     """A mistake in the URL is a ConfigError, before anything connects."""
     with pytest.raises(ConfigError):
         opens(url, clock, tmp_path)()
+
+
+async def test_a_text_that_grows_without_end_is_no_row() -> None:
+    """Whoever may write to the server may have put it there."""
+    small = "z" + base64.b85encode(zlib.compress(bytes(30 << 20), 9)).decode()
+    fields = {"part": "p", "id": "00" * 32, "ends": 1.0, "text": small, "tokens": "", "vector": [1]}
+    tracemalloc.start()
+    assert milvus._row(fields, "p") is None
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 4 << 20

@@ -16,6 +16,7 @@ from askonce.testing.shared_vectors import check_shared_index
 from askonce.testing.vectors import HERE, Bench, check_vector_index, key_of, unit
 from askonce.units import UnixTime
 from askonce.vectors.qdrant import QdrantIndex
+from askonce.vectors.qdrant_wire import QdrantWire
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -136,3 +137,29 @@ async def test_a_wrong_url_is_refused(clock: FakeClock, tmp_path: Path, url: str
     """A mistake in the URL is a ConfigError, before anything connects."""
     with pytest.raises(ConfigError):
         opens(url, clock, tmp_path)()
+
+
+async def test_no_server_leads_to_another_one() -> None:
+    """The key is for the configured one alone."""
+    shown: list[str | None] = []
+
+    async def elsewhere(request: web.Request) -> web.Response:
+        shown.append(request.headers.get("api-key"))
+        return web.json_response({"result": {"count": 7}})
+
+    async def leads(_: web.Request) -> web.Response:
+        raise web.HTTPTemporaryRedirect("/other")
+
+    app = web.Application()
+    app.router.add_post("/other", elsewhere)
+    app.router.add_post("/c/points/count", leads)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    url = f"http://127.0.0.1:{runner.addresses[0][1]}/c"
+    wire = QdrantWire(url, api_key="s3cret", connections=1, settings={}, indexes=())
+    with pytest.raises(VectorIndexError):
+        await wire.ask("POST", "points/count", {}, dict)
+    await wire.close()
+    await runner.cleanup()
+    assert shown == []

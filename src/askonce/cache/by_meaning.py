@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,8 @@ class ByMeaning:
         self._would = False
         """There would be a hit, were it not for shadow mode."""
         self._lost: list[bytes] = []
+        self._one: dict[bytes, bool] = {}
+        """What was found of candidates' histories, by key."""
         self.indexable = ask.plan.semantic_ttl > 0
         """Whether a fresh answer may serve other questions."""
 
@@ -92,7 +95,7 @@ class ByMeaning:
             entry = await self._entry_of(neighbour)
             if entry is None:
                 self._lost.append(neighbour.item.key)
-            elif not one_question(question, entry):
+            elif not await self._is_one(question, entry):
                 finding.estranged()
             elif not self._gate.withholds(entry, "semantic"):
                 return entry, neighbour
@@ -105,9 +108,18 @@ class ByMeaning:
             entry = await self._entry_of(neighbour)
             if entry is None:
                 self._lost.append(neighbour.item.key)
-            elif one_question(question, entry):
+            elif await self._is_one(question, entry):
                 kept.append(neighbour)
         return kept
+
+    async def _is_one(self, question: Question, entry: Entry) -> bool:
+        """Others have their turn in between, and the deadline: callers choose how much is read."""
+        known = self._one.get(entry.key)
+        if known is None:
+            if question.open:
+                await asyncio.sleep(0)
+            known = self._one[entry.key] = one_question(question, entry)
+        return known
 
     async def _entry_of(self, neighbour: Neighbour) -> Entry | None:
         exact, key = self._parts.exact, neighbour.item.key
@@ -117,9 +129,14 @@ class ByMeaning:
                 entry = await exact.find(key)
             except EntryUnreadable:
                 return None
-        if entry is None or entry.question != neighbour.item.text:
+        if entry is None or entry.question != neighbour.item.text or not self._ours(entry):
             return None
         return entry if entry.semantic_until > self._parts.clock.now() else None
+
+    def _ours(self, entry: Entry) -> bool:
+        """Whether it is in reach of the one who asks, whatever a shared index says."""
+        origin, scope = entry.origin, self._ask.scope
+        return (origin.tenant, origin.namespace) == (scope.tenant.hex(), scope.namespace)
 
     async def keep(self, entry: Entry) -> None:
         """Index the question of an entry that is stored; raises nothing."""

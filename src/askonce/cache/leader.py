@@ -69,8 +69,7 @@ class Leader:
 
     async def write_back(self) -> None:
         """Store what was admitted, forget questions without an answer, learn; raises nothing."""
-        if self._journey is not None:
-            self._journey.end(kept=self._kept is not None)
+        self._land(kept=self._kept is not None)
         await self._meaning.forget_lost()
         if self._kept is not None:
             await self._store(self._kept)
@@ -126,9 +125,16 @@ class Leader:
             else:
                 uncut = Uncut("content_type")
                 await self._relay(chunks, head_of(response, state), uncut)
+        except BaseException:  # else other replicas would follow a lead without an end
+            self._land(kept=False)
+            raise
         finally:
             await close(chunks)
             await response.close()
+
+    def _land(self, *, kept: bool) -> None:
+        if self._journey is not None:
+            self._journey.end(kept=kept)
 
     async def _send(self) -> UpstreamResponse | Hit:
         """The engine's answer, to us or to another replica, or an entry that just came."""

@@ -60,9 +60,10 @@ def invalidate(config: Config, arguments: argparse.Namespace) -> int:
 
 def selector_of(arguments: argparse.Namespace, now: UnixTime) -> Selector:
     """What the flags name; raises ConfigError."""
-    key = arguments.key
-    if key is not None and not re.fullmatch("[0-9a-f]{64}", key):
-        raise ConfigError("a key has 64 hexadecimal digits")
+    key, tenant = arguments.key, arguments.tenant
+    for name, digest in (("key", key), ("tenant", tenant)):
+        if digest is not None and not re.fullmatch("[0-9a-f]{64}", digest):
+            raise ConfigError(f"a {name} has 64 hexadecimal digits")
     older = arguments.older_than
     return Selector(
         key=key,
@@ -70,7 +71,7 @@ def selector_of(arguments: argparse.Namespace, now: UnixTime) -> Selector:
         upstream=arguments.of_upstream,
         revision=arguments.revision,
         namespace=arguments.namespace,
-        tenant=arguments.tenant,
+        tenant=tenant,
         prompt=None if arguments.prompt is None else _digest_of(arguments.prompt),
         tag=arguments.tag,
         older_than=None if older is None else UnixTime(now - age(older)),

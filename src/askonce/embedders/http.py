@@ -279,7 +279,7 @@ class HttpEmbedder:
     def _vectors(self, answer: bytes, texts: list[_Text]) -> list[Vector]:
         try:
             told = _decode(answer)
-        except (msgspec.MsgspecError, ValueError):
+        except (msgspec.MsgspecError, ValueError, RecursionError):
             raise EmbedderError("the embedding API's answer is not of its kind") from None
         by_place = {each.index: each.embedding for each in told.data}
         if by_place.keys() != set(range(len(texts))) or len(told.data) != len(texts):

@@ -8,6 +8,7 @@ from askonce.errors import RequestError
 from askonce.gateway.http import header, is_encoded
 from askonce.policy.controls import CONTROL_HEADERS
 from askonce.telemetry.recorder import Call
+from askonce.telemetry.secrets import query_without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,7 +63,7 @@ class Recording:
             envelope = self._read_envelope(scope["headers"])
         except RequestError:
             return
-        query = scope["query_string"].decode("latin-1")
+        query = query_without_secrets(scope["query_string"].decode("latin-1"))
         self._recorder.take(
             Call(
                 time=time,

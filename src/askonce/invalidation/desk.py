@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import unicodedata
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -54,6 +55,7 @@ class InvalidationDesk:
 
         When it returns, this replica serves none of it any more; others within a second.
         """
+        what = _as_entries_say(what)
         now = self._clock.now()
         rule = Revocation(what=what, at=now, by=request.by, why=request.why)
         seq = await self._watch.revoke(rule)
@@ -94,3 +96,12 @@ class InvalidationDesk:
                 await self._index.delete([key])
         elif what == Selector(tag=what.tag) and isinstance(self._store, SupportsTags):
             await self._store.delete_tag(what.tag or "")
+
+
+def _as_entries_say(what: Selector) -> Selector:
+    """Digests and names in the form that entries have: a rule compares letters."""
+    digests = {name: getattr(what, name) for name in ("key", "tenant", "prompt")}
+    told = {name: "".join(text.split()).lower() for name, text in digests.items() if text}
+    names = {name: getattr(what, name) for name in ("namespace", "tag")}
+    told |= {name: unicodedata.normalize("NFC", text) for name, text in names.items() if text}
+    return msgspec.structs.replace(what, **told)

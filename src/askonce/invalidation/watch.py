@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from askonce.errors import CacheFault
 from askonce.policy.revocation import Revocations
+from askonce.ports import Revocation, Selector
 from askonce.units import Seconds
 
 if TYPE_CHECKING:
     from askonce.canonical.entry import Entry
-    from askonce.ports import Clock, Revocation, RevocationLog
+    from askonce.ports import Clock, RevocationLog
 
 log = logging.getLogger(__name__)
 
@@ -61,13 +62,21 @@ class Watch:
         """Take what is new in the log; raises StoreError."""
         began = self._clock.monotonic()
         while True:
-            page = await self._log.read(self._rules.last, PAGE)
+            known = self._rules.last
+            page = await self._log.read(known, PAGE)
+            if page.last < known:
+                await self._log.append(self._lost())
             last = page.rules[-1].seq if page.rules else page.last
             self._said.update({rule.by: rule.why for rule in page.rules})
             self._rules.take(page.rules, birth=page.birth, last=last)
             if len(page.rules) < PAGE:
                 break
         self._read_at = began
+
+    def _lost(self) -> Revocation:
+        """For a log that has lost rules which others may never have seen: all is taken back."""
+        log.warning("the log of what was taken back has lost rules: all answers are taken back")
+        return Revocation(what=Selector(), at=self._clock.now(), why="rules were lost")
 
     async def revoke(self, rule: Revocation) -> int:
         """Add a rule and obey it at once; returns its number; raises StoreError."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -59,11 +60,10 @@ def read_controls(pairs: Iterable[tuple[bytes, bytes]], policy: ControlConfig) -
     """
     wishes: dict[str, object] = {}
     for name, value in pairs:
-        text = value.decode("latin-1").strip()
         if name == b"cache-control":
-            wishes.update(_directives(text))
+            wishes.update(_directives(value.decode("latin-1")))
         else:
-            wishes.update(_product_header(name, text))
+            wishes.update(_product_header(name, _text(value)))
     allowed: dict[str, Any] = {k: wish for k, wish in wishes.items() if k in policy.allow}
     for control, wish in allowed.items():
         if wish is None:
@@ -87,6 +87,15 @@ def _directives(text: str) -> dict[str, object]:
         elif name == "max-age":
             wishes[name] = _seconds(value.strip('"'))
     return wishes
+
+
+def _text(value: bytes) -> str:
+    """As whoever typed it reads it, so that rules and settings in their own words match."""
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        text = value.decode("latin-1")
+    return unicodedata.normalize("NFC", text).strip()
 
 
 def _product_header(name: bytes, text: str) -> dict[str, object]:

@@ -39,8 +39,12 @@ class _Taken:
         """Of the newest rule by the age it asks for."""
 
     def age(self, limit: float, seq: int) -> None:
-        """Take one that asks for an age; it stands for older ones that ask for more."""
-        self.aged = {other: known for other, known in self.aged.items() if other > limit}
+        """Take one that asks for an age, unless a known one stands for it, and drop the reverse."""
+        if any(other >= limit and known >= seq for other, known in self.aged.items()):
+            return
+        self.aged = {
+            other: known for other, known in self.aged.items() if other > limit or known > seq
+        }
         self.aged[limit] = seq
 
     def takes(self, entry: Entry) -> bool:

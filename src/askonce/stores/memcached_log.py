@@ -55,6 +55,7 @@ _decode = msgspec.msgpack.Decoder(_Log).decode
 class MemcachedRevocations:
     """A `RevocationLog`; create it inside a running event loop.
 
+    Numbers grow with the clock: two writers that reach different servers must not give the same.
     `append` raises StoreError when a server does not take the rule, after all others did.
     """
 
@@ -149,7 +150,7 @@ class MemcachedRevocations:
         for _ in range(ATTEMPTS):
             held, condition = await self._held(server)
             log = known if held is None or held.birth < known.birth else held
-            seq = seq or log.last + 1
+            seq = seq or max(log.last + 1, int(self._clock.now() * 1e6))
             numbered = msgspec.structs.replace(rule, seq=seq)
             if await self._store(server, log.with_all((numbered,)), condition):
                 return seq

@@ -19,6 +19,7 @@ from askonce.canonical.answer import StreamReader, render_completion
 from askonce.canonical.sse import EventSplitter, data_of
 from askonce.errors import AnswerUnusable, ConfigError
 from askonce.events import Recorded
+from askonce.telemetry.secrets import without_secrets
 from askonce.worker import Worker, WorkerBusy, WorkerClosed
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ class Recorder:
             await self._worker.run(lambda: self._append(line_of(call)))
         except (WorkerBusy, WorkerClosed):
             outcome = "busy"
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             outcome = "unreadable"
         except OSError:
             outcome = "failed"
@@ -181,7 +182,11 @@ def open_private(path: Path) -> int:
 
 
 def line_of(call: Call) -> bytes:
-    """The call as one line; raises MsgspecError when request or answer is not JSON."""
+    """The call as one line.
+
+    Raises MsgspecError, UnicodeDecodeError or RecursionError when request or answer is not JSON
+    that a reader could take.
+    """
     members = {
         "v": VERSION,
         "time": call.time,
@@ -202,8 +207,9 @@ def line_of(call: Call) -> bytes:
 
 def _one_line(body: bytes) -> msgspec.Raw:
     """JSON without line ends: strings cannot hold them raw, so that nothing is lost."""
+    body.decode()
     _check(body)
-    return msgspec.Raw(body.replace(b"\n", b" ").replace(b"\r", b" "))
+    return msgspec.Raw(without_secrets(body).replace(b"\n", b" ").replace(b"\r", b" "))
 
 
 def _answer_of(call: Call) -> msgspec.Raw | None:

@@ -88,9 +88,13 @@ def _read(text: str) -> tuple[_Part, ...]:
 @lru_cache(maxsize=4096)
 def _parts(text: str) -> tuple[_Part, ...]:
     """The clauses of one turn; turns come again with every question that follows them."""
+    words = words_of(text)
+    if not words:  # a turn of signs alone, like a smile, is all that it says
+        bare = text.strip()
+        return (_Part(bare, (bare,), (bare,), asks=False, names=frozenset()),) if bare else ()
     if _CODE.search(text):
         names = names_of(text, opens=True)
-        return (_Part(text, words_of(text), (text,), asks=False, names=names),)
+        return (_Part(text, words, (text,), asks=False, names=names),)
     sentences = _SENTENCE.split(text.replace("\u2019", "'"))
     return tuple(part for sentence in sentences for part in _of_sentence(sentence))
 

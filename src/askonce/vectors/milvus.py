@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 _FIELDS = ["id", "part", "ends", "text", "tokens", "vector"]
 _LONGEST = 65_535
 """Bytes of a VARCHAR."""
+_LONGEST_TEXT = 1024 * 1024
+"""Bytes of a text that was kept small; whoever may write to the server may claim more."""
 _ANSWER_SECONDS = 5.0
 """Only bounds how long a dead connection is held: callers set shorter deadlines."""
 _KEYS_AT_ONCE = 500
@@ -292,8 +294,11 @@ def _packed(text: str) -> str:
     """A text as a VARCHAR, its first letter the form; raises VectorIndexError."""
     try:
         whole = f"t{text}"
-        if len(whole.encode()) <= _LONGEST:
+        raw = whole.encode()
+        if len(raw) <= _LONGEST:
             return whole
+        if len(raw) > _LONGEST_TEXT:
+            raise VectorIndexError(f"a text of {len(text)} characters is too long for Milvus")
         small = "z" + base64.b85encode(zlib.compress(text.encode())).decode()
     except UnicodeEncodeError as error:
         raise VectorIndexError("Milvus keeps no lone surrogates") from error
@@ -304,7 +309,13 @@ def _packed(text: str) -> str:
 
 def _unpacked(text: str) -> str:
     form, rest = text[:1], text[1:]
-    return rest if form == "t" else zlib.decompress(base64.b85decode(rest)).decode()
+    if form == "t":
+        return rest
+    inflating = zlib.decompressobj()
+    whole = inflating.decompress(base64.b85decode(rest), _LONGEST_TEXT)
+    if not inflating.eof:
+        raise ValueError("longer than any question")
+    return whole.decode()
 
 
 def _row(fields: dict[str, Any], partition: str) -> Row | None:

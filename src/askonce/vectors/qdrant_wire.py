@@ -75,7 +75,9 @@ class QdrantWire:
             raise VectorIndexError("the index is closed")
         try:
             packed = msgspec.json.encode(body)
-            async with self._opened().request(method, url, data=packed) as answer:
+            async with self._opened().request(
+                method, url, data=packed, allow_redirects=False
+            ) as answer:
                 return answer.status, await answer.read()
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise VectorIndexError(f"{type(error).__name__}: {error}") from error

@@ -219,6 +219,10 @@ async def test_bad_input_is_refused_in_plain_words(tmp_path: Path) -> None:
         for method, path, body, status, code in (
             ("POST", "/invalidate", {"what": {"modle": "m"}}, 400, "invalid_body"),
             ("POST", "/invalidate", {"what": {"key": "xy"}}, 400, "invalid_key"),
+            ("POST", "/invalidate", {"what": {"tenant": "0123456789abcdef"}}, 400, "invalid_key"),
+            ("POST", "/invalidate", {"what": {"prompt": "You are kind."}}, 400, "invalid_key"),
+            ("GET", "/invalidations?after=9223372036854775808", None, 400, "invalid_query"),
+            ("GET", "/invalidations?after=-1", None, 400, "invalid_query"),
             ("POST", "/invalidate", [], 400, "invalid_body"),
             ("POST", "/invalidate", {}, 400, "invalid_body"),
             ("GET", "/entries/zz", None, 400, "invalid_key"),

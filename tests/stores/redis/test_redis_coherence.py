@@ -196,3 +196,15 @@ async def test_without_a_link_copies_age_within_the_bound(how: str, tmp_path: Pa
             await one.tier.keep(entry(KEY, "again"))
             await other.warm()
             assert other.text() == "again"
+
+
+async def test_a_strangers_key_under_our_prefix_breaks_no_connection(tmp_path: Path) -> None:
+    """The server tells of it as of any other."""
+    with redis("redis7", tmp_path) as server:
+        async with replicas(server.url, 1) as (one,):
+            before = one.store._calls.nodes.ready(0)
+            for name in ("askonce:e{", "askonce:g{x", "askonce:f{}"):
+                tell(server.port, "SET", name, "1")
+            for _ in range(20):
+                await one.store.stats()
+            assert one.store._calls.nodes.ready(0) is before

@@ -303,3 +303,21 @@ async def test_a_lost_node_of_a_cluster_costs_its_own_keys_alone(tmp_path: Path)
                 one == name or isinstance(one, StoreError)
                 for one, name in zip(got, names, strict=True)
             )
+
+
+async def test_two_who_take_the_same_tag_back_take_nothing_else(server: Redis) -> None:
+    """The one that comes to the end first leaves the other nothing to do."""
+    clock, sink = SystemClock(), RecordingSink()
+    one, two = (RedisStore(read_url(server.url), clock=clock, sink=sink) for _ in range(2))
+    await one.put(b"other", b"v", ttl=Seconds(60.0))
+    for round_ in range(5):
+        puts = [
+            Put(b"%d-%d" % (round_, number), b"v", Seconds(60.0), ("red",))
+            for number in range(3000)
+        ]
+        await one.put_many(puts)
+        await asyncio.gather(one.delete_tag("red"), two.delete_tag("red"), one.delete_tag("red"))
+        assert await one.get(b"other") == b"v"
+        assert await two.get(puts[-1].key) is None
+    await one.close()
+    await two.close()

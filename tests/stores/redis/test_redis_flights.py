@@ -12,10 +12,13 @@ import pytest
 from tests.servers.redis import Kind, Redis, redis, tell
 from tests.stores.redis.fleet import WORDS, Engine, Replica, fleet, timed
 
+from askonce.clock import SystemClock
 from askonce.errors import StoreError, UpstreamBroken
 from askonce.ports import Followed, Lead, SupportsFlights, SupportsWatch
 from askonce.stores.envelope import Envelope, KeyRing, SealedStore
 from askonce.stores.redis import flights
+from askonce.stores.redis.frame import build
+from askonce.stores.redis.wire import pack
 from askonce.testing import RecordingSink
 from askonce.units import Seconds
 
@@ -352,3 +355,40 @@ async def test_with_encryption_replicas_share_no_calls(server: Redis) -> None:
         )
         assert not isinstance(sealed, SupportsFlights)
         assert isinstance(sealed, SupportsWatch)
+
+
+@pytest.mark.parametrize("field", ["b", "other"])
+async def test_pieces_that_cannot_be_read_are_as_good_as_none(server: Redis, field: str) -> None:
+    """Whoever wrote them: they tell the follower that the leader is of no use, and no more."""
+    async with fleet(server.url, Engine(), 1) as (one,):
+        lead = await one.store.board(KEY, FLIGHT, look=False)
+        followed = await one.store.board(KEY, FLIGHT, look=False)
+        assert isinstance(lead, flights.RedisLead)
+        assert isinstance(followed, flights.RedisFollowed)
+        place = lead.place
+        frame = build(place.bound(1), b"no message", 2.0**40, [])
+        wire = one.store._calls
+        await wire.ask(0, pack("XADD", place.stream, "1-0", field, frame))
+        with pytest.raises(StoreError, match="cannot be read"):
+            await followed.read()
+        followed.leave()
+        lead.end(kept=False)
+
+
+async def test_a_leader_holds_no_more_than_a_server_may_take() -> None:
+    """One that takes nothing costs the followers their leader, and no memory without end."""
+
+    class Silent:
+        async def run(self, *_: object) -> None:
+            raise StoreError("as told")
+
+    place = flights.Place(KEY, FLIGHT, 0, b"l", b"f", b"1")
+    left: list[object] = []
+    lead = flights.RedisLead(Silent(), SystemClock(), place, left.append)  # type: ignore[arg-type]
+    lead._wished = True
+    for _ in range(64):
+        lead.tell(bytes(1 << 20))
+        assert sum(map(len, lead._pieces)) <= flights.MOST_HELD + (1 << 20)
+    async with asyncio.timeout(5):
+        await lead.task
+    assert left == [lead]

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from askonce.errors import ConfigError, RequestError
-from askonce.gateway.admin.operations import Asked, Operation
+from askonce.gateway.admin.operations import Asked, Operation, Place
 from askonce.gateway.admin.taking_back import refuse_bad_key
 from askonce.trust.labels import said
 
@@ -23,7 +23,7 @@ class Wanted(msgspec.Struct, frozen=True):
 
     request_id: str = ""
     key: str = ""
-    after: int = 0
+    after: Place = 0
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100
 
 

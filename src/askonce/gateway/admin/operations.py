@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 PREFIX = "/askonce/v1"
+Place = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+"""In a log; what is beyond it no database counts."""
 
 
 class Asked(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from askonce.errors import RequestError
-from askonce.gateway.admin.operations import Asked, Operation
+from askonce.gateway.admin.operations import Asked, Operation, Place
 from askonce.invalidation.desk import MOST_ALIKE, Request
 from askonce.ports import Revocation, Selector
 from askonce.units import Cosine
@@ -64,7 +64,7 @@ class TakenBackAlike(msgspec.Struct, frozen=True):
 class Since(msgspec.Struct, frozen=True):
     """Part of the log."""
 
-    after: int = 0
+    after: Place = 0
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100
 
 
@@ -87,6 +87,8 @@ class TakingBack:
         """Take back what a selector names."""
         request: TakeBack = asked.body
         refuse_bad_key(request.what.key)
+        refuse_bad_key(request.what.tenant, "tenant")
+        refuse_bad_key(request.what.prompt or None, "prompt")  # empty: without any prompt
         why = Request(by=asked.by, why=request.why)
         return TakenBack(await self._desk.take_back(request.what, why))
 
@@ -142,8 +144,8 @@ def alike(neighbour: Neighbour) -> Alike:
     return Alike(neighbour.item.key.hex(), neighbour.item.text, round(neighbour.score, 4))
 
 
-def refuse_bad_key(key: str | None) -> None:
-    """Raises RequestError for a key that none can be."""
+def refuse_bad_key(key: str | None, facet: str = "key") -> None:
+    """Raises RequestError for a key, or another digest, that none can be."""
     if key is None:
         return
     try:
@@ -151,4 +153,5 @@ def refuse_bad_key(key: str | None) -> None:
     except ValueError:
         bad = True
     if bad:
-        raise RequestError("a key has 64 hexadecimal digits", code="invalid_key", param="key")
+        told = f"a {facet} has 64 hexadecimal digits"
+        raise RequestError(told, code="invalid_key", param=facet)

@@ -33,6 +33,8 @@ KEPT = 3.0
 """Seconds that a landed flight waits for its answer to be put."""
 CAPACITY = 8 * 1024 * 1024
 """Bytes of pieces that are kept for followers; past it nobody new may follow."""
+MOST_HELD = 2 * CAPACITY
+"""Bytes of pieces that wait for the server to take them; past it nobody is led any more."""
 BATCH = 256 * 1024
 """Bytes of pieces relayed at once, about."""
 LIFE = 60.0
@@ -176,7 +178,7 @@ class RedisLead:
         self._clock = clock
         self._left = left
         self._pieces: list[bytes] = []
-        self._size = 0
+        self._size = self._held = 0
         self._number = 1
         self._sizes: list[int] = []
         self._wished = self._closed = self._ended = self._settled = False
@@ -190,8 +192,13 @@ class RedisLead:
         """See `Lead`."""
         if self._ended or (self._closed and not self._wished):
             return
+        if self._held > MOST_HELD:  # the server takes none of it: followers help themselves
+            self._pieces.clear()
+            self.end(kept=False)
+            return
         self._pieces.append(piece)
         self._size += len(piece)
+        self._held += len(piece)
         if self._size > CAPACITY and not self._closed:
             self._closed, self._beat_at = True, 0.0
             if not self._wished:
@@ -274,6 +281,7 @@ class RedisLead:
             last = self._ended and count == len(self._pieces)
             await self._relay_one(pieces, last=last)
             del self._pieces[:count]
+            self._held -= sum(map(len, pieces))
             self._number += 1
             self._sizes.append(0 if last else sum(map(len, pieces)))
             if last:
@@ -334,7 +342,11 @@ class RedisFollowed:
             args = [place.fence, b"%d" % self._read]
             keys = [place.lease, place.stream]
             alive, batches = await self._calls.run(scripts.FOLLOW, place.partition, keys, args)
-            if pieces := [piece for batch in batches for piece in self._open(*batch)]:
+            try:
+                pieces = [piece for batch in batches for piece in self._open(*batch)]
+            except (TypeError, ValueError, msgspec.MsgspecError):
+                raise StoreError("pieces of a flight cannot be read") from None
+            if pieces:
                 return pieces
             if batches:
                 continue

@@ -53,4 +53,4 @@ class Names:
     def read(self, name: bytes) -> tuple[str, bytes]:
         """The kind of a followed name and what stands after the partition."""
         start = len(self._opening) + 1
-        return chr(name[start]), name[name.index(b"}", start) + 2 :]
+        return chr(name[start]), name[start:].partition(b"}")[2][1:]

@@ -29,22 +29,28 @@ local log, rules = KEYS[4], KEYS[5]
 local function known()
   local birth = tonumber(redis.call('HGET', log, 'birth'))
   local last = tonumber(redis.call('HGET', log, 'last'))
-  if birth and last and redis.call('XLEN', rules) == last - birth then return birth, last end
+  local count = tonumber(redis.call('HGET', log, 'count'))
+  if birth and last and redis.call('XLEN', rules) == count then return birth, last, count end
   birth = math.max(micros, (last or 0) + 1)
   redis.call('DEL', rules)
-  redis.call('HSET', log, 'birth', whole(birth), 'last', whole(birth))
-  return birth, birth
+  redis.call('HSET', log, 'birth', whole(birth), 'last', whole(birth), 'count', 0)
+  return birth, birth, 0
 end
-local birth, last = known()
+local birth, last, count = known()
 """
 APPEND = script(
     _KNOWN
     + """
-last = last + 1
+last = math.max(last + 1, micros)
 redis.call('XADD', rules, whole(last) .. '-0', 'r', ARGV[3])
-redis.call('XTRIM', rules, 'MAXLEN', ARGV[4])
-birth = math.max(birth, last - tonumber(ARGV[4]))
-redis.call('HSET', log, 'birth', whole(birth), 'last', whole(last))
+count = count + 1
+local over = count - tonumber(ARGV[4])
+if over > 0 then
+  local gone = redis.call('XRANGE', rules, '-', '+', 'COUNT', over)
+  birth, count = tonumber(string.match(gone[over][1], '^%d+')), count - over
+  redis.call('XTRIM', rules, 'MAXLEN', ARGV[4])
+end
+redis.call('HSET', log, 'birth', whole(birth), 'last', whole(last), 'count', count)
 return {ARGV[1], whole(last)}
 """
 )
@@ -68,6 +74,8 @@ class RedisRevocations:
     """A `RevocationLog` that all replicas share; create it inside a running event loop.
 
     Where the server has lost a part of it, all of it is given up, and with it every older entry.
+    Numbers grow with the server's clock, so that none is given twice after a replica that lacked
+    the newest rules has become the primary.
     """
 
     def __init__(self, target: Target, *, most: int = MOST) -> None:

@@ -165,7 +165,8 @@ if first then
     redis.call('HSET', STATE, 'd' .. tag, whole(math.max(till, before)))
   end
 elseif redis.call('EXISTS', doomed) == 0 then
-  return all()
+  if marked('d') > now then return all() end  -- evicted; else another caller came to the end
+  return {ARGV[1], 0, 0}
 end
 local function carries(entry, head)
   local from, tags = 40 + string.byte(head, 27), string.byte(head, 28)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from askonce.errors import ConfigError
+from askonce.kv.admission import Admission, Limits
 from askonce.kv.pool import PoolSettings
-from askonce.units import Seconds
+from askonce.units import Bytes, Seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,8 +44,19 @@ class VllmSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """When vLLM empties its caches, the store's blocks of this model are void for all replicas."""
     min_tokens: int = 64
     """A shorter hit is computed instead of loaded."""
+    gate: Literal["on", "off"] = "on"
+    """A hit that is cheaper to compute is not loaded; connector only."""
+    admission: Literal["all", "learned"] = "all"
+    """Store everything, or what this replica's own traffic shows to be worth it; connector only."""
+    store_bytes: int = 0
+    """What the store holds, which learned admission divides among this replica's blocks."""
     staging_bytes: int = 512 * MIB
     """Host memory for blocks on their way, half of it for each direction; connector only."""
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for learned admission without a size."""
+        if self.admission == "learned" and self.store_bytes <= 0:
+            raise ValueError('"admission": "learned" needs `store_bytes`, the size of the store')
 
     def pool(self) -> PoolSettings:
         """The pool's share."""
@@ -54,6 +66,12 @@ class VllmSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             store_deadline=Seconds(self.store_deadline),
             ttl=Seconds(self.ttl) if self.ttl else None,
         )
+
+    def learned(self, block_bytes: int) -> Admission | None:
+        """What decides on storing; None where everything is stored."""
+        if self.admission == "all":
+            return None
+        return Admission(Limits(budget=Bytes(self.store_bytes), block_bytes=Bytes(block_bytes)))
 
     def secret(self) -> bytes:
         """What seals blocks; empty for none. Raises ConfigError."""

@@ -24,10 +24,16 @@ def test_a_url_is_enough() -> None:
 
 @pytest.mark.parametrize(
     ("told", "named"),
-    [({}, "url"), ({"url": "x", "urll": 1}, "urll"), ({"url": "x", "ttl": "long"}, "ttl")],
+    [
+        ({}, "url"),
+        ({"url": "x", "urll": 1}, "urll"),
+        ({"url": "x", "ttl": "long"}, "ttl"),
+        ({"url": "x", "admission": "learned"}, "store_bytes"),
+        ({"url": "x", "gate": "ajar"}, "gate"),
+    ],
 )
 def test_what_cannot_be_used_is_named(told: dict[str, object], named: str) -> None:
-    """A missing, a misspelt and a wrong key."""
+    """A missing, a misspelt and a wrong key, and one that needs another."""
     with pytest.raises(ConfigError, match=named):
         settings_from(told)
 

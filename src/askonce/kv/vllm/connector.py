@@ -252,6 +252,7 @@ class AskOnceConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc] #
             gated=self._settings.gate == "on",
             timed=not getattr(scheduler, "async_scheduling", False),
             admission=self._settings.learned(size),
+            curve=self._settings.curve(),
         )
 
     def _plan(self) -> Plan:

@@ -88,8 +88,12 @@ class Economy:
         gated: bool = True,
         timed: bool = True,
         admission: Admission | None = None,
+        curve: Curve | None = None,
     ) -> None:
-        """gated: what does not pay is not loaded. timed: one step ends before the next begins."""
+        """gated: what does not pay is not loaded. timed: one step ends before the next begins.
+
+        curve: of prefills, where it is known before any was seen.
+        """
         self.ledger = Ledger()
         self.unadmitted = 0
         """Blocks that were not worth storing."""
@@ -99,7 +103,7 @@ class Economy:
         self._timed = timed
         self._admission = admission
         self._store = StoreModel(_ROUND_TRIP, _BYTES_PER_SECOND)
-        self._gate: Gate | None = None
+        self._gate = None if curve is None else Gate(PrefillModel(curve), self._store)
         self._engine, self._link = Usage(), Usage()
         self._loading: dict[str, _Loading] = {}
         self._link_since = Seconds(0.0)
@@ -149,15 +153,15 @@ class Economy:
             return False
         busy = Seconds(self._worked - loading.worked)
         self._settle(loading, took, busy)
-        if not busy:
+        if self._timed and not busy:
             self._store.observe(loading.size, took, ahead=loading.ahead)
             return False
         self._blind += 1
         return self._blind % _BLIND == 0
 
-    def probed(self, size: Bytes, took: Seconds) -> None:
-        """Blocks were fetched to see how long it takes."""
-        self._store.observe(size, took, ahead=self._ahead())
+    def measured(self, size: Bytes, took: Seconds, *, ahead: Bytes | None = None) -> None:
+        """A fetch was timed apart from the engine's steps; ahead: by default what loads now."""
+        self._store.observe(size, took, ahead=self._ahead() if ahead is None else ahead)
 
     def step(self, prefills: Sequence[tuple[int, int]], running: int) -> None:
         """A step begins; prefills: tokens to compute and those before them, by request."""

@@ -254,7 +254,7 @@ class Planner:
         for ended in self._pool.finished() if self._probes else ():
             self._probes -= 1
             if ended.done:
-                self._economy.probed(Bytes(ended.size), Seconds(ended.seconds))
+                self._economy.measured(Bytes(ended.size), Seconds(ended.seconds))
 
     def _look_up(self, held: _Following, first: int, last: int) -> None:
         names = (self._hash(held.request, index) for index in range(first, last))

@@ -127,7 +127,7 @@ class Planner:
         self._forget_old_blocks()
         held = self._requests[request.request_id] = _Following(request)
         if self._rules.stores:
-            held.sighting = self._economy.see([bytes(each) for each in request.block_hashes])
+            held.sighting = self._economy.see(request.block_hashes)
         if getattr(request, "lora_request", None) is not None:
             self._adapters.meet(request.lora_request)
 

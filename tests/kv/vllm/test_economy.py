@@ -87,6 +87,20 @@ def test_a_step_of_several_prefills_shows_none(economy: Economy, clock: FakeCloc
     assert overlapping.choose(1000, 0, 20).compute == 0.0
 
 
+def test_a_busy_engine_is_slower_until_its_requests_leave(
+    economy: Economy, clock: FakeClock
+) -> None:
+    """What the gate predicts for one prefill depends on how many others run."""
+    for running in [1, 4] * 40:
+        economy.step([(1000, 0)], running)
+        clock.advance(0.1 * running)
+        economy.stepped()
+    busy = economy.choose(1000, 0, 20).compute
+    for number in range(4):
+        economy.leave(f"r{number}")
+    assert economy.choose(1000, 0, 20).compute < 0.6 * busy
+
+
 def test_an_open_gate_still_tells_what_loads_lost(clock: FakeClock) -> None:
     """With the gate off everything is loaded, and counted."""
     economy = Economy(Shape(BLOCK, SIZE, 4), clock, gated=False)

@@ -159,6 +159,11 @@ class Economy:
         self._blind += 1
         return self._blind % _BLIND == 0
 
+    def leave(self, request: str) -> None:
+        """It is finished or was aborted, and a load of it is of no use."""
+        self.end(request, usable=False)
+        self._running = max(0, self._running - 1)
+
     def measured(self, size: Bytes, took: Seconds, *, ahead: Bytes | None = None) -> None:
         """A fetch was timed apart from the engine's steps; ahead: by default what loads now."""
         self._store.observe(size, took, ahead=self._ahead() if ahead is None else ahead)

@@ -207,7 +207,7 @@ class Planner:
     def end(self, request: str) -> None:
         """The request is finished or was aborted; a load of it is for the workers to end."""
         self._requests.pop(request, None)
-        self._economy.end(request, usable=False)
+        self._economy.leave(request)
         self._pool.abort(request)
 
     def reset(self) -> bool:

@@ -35,7 +35,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name, redis("redis7", Path(name)) as store:
         folder, connector = (
             Path(name),
-            transfer(store.unix_url, lookup_deadline=1.0, load_deadline=5.0),
+            transfer(store.unix_url, gate="on", lookup_deadline=1.0, load_deadline=5.0),
         )
         with replica(model, folder, connector, max_num_seqs=4) as first:
             for prompt in [_prompt(998), *prompts]:

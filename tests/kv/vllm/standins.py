@@ -36,6 +36,8 @@ class FakePool:
     epochs: FakeEpochs = field(default_factory=FakeEpochs)
     settings: PoolSettings = field(default_factory=PoolSettings)
     answers: bool = True
+    seconds: float = 0.001
+    """That each job takes."""
     aborted: list[str] = field(default_factory=list)
     failed: list[BlockKey] = field(default_factory=list)
     asked: list[Sequence[BlockKey]] = field(default_factory=list)
@@ -103,7 +105,8 @@ class FakePool:
             elif name in self.stored:
                 view[:] = self.stored[name]
             outcomes.append("done" if name in self.stored else "missing")
-        return Finished(number, kind, request, keys, outcomes, 0, 0.0)
+        size = sum(view.nbytes for view in views)
+        return Finished(number, kind, request, keys, outcomes, size, self.seconds)
 
 
 @dataclass

@@ -35,8 +35,9 @@ def test_one_replica_loads_what_another_computed(
     if which == "SmolLM2-135M":
         model = smollm.made() or pytest.skip("run `python tests/kv/vllm/smollm.py`")
     prefix, other = prompts(2000, 1), prompts(2000, 2)
+    gate = "on" if which == "SmolLM2-135M" else "off"
     with redis("redis7", tmp_path) as store:
-        connector = transfer(store.unix_url, lookup_deadline=1.0, load_deadline=5.0)
+        connector = transfer(store.unix_url, gate=gate, lookup_deadline=1.0, load_deadline=5.0)
         with replica(model, tmp_path, connector, processes=True) as first:
             first.tell("generate", prompts=[other])
             cold = first.tell("generate", prompts=[prefix], tokens=TOKENS)

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.kv.vllm.standins import BLOCK_TOKENS, FakePool, Step, first_step, next_step, request
 
+from askonce.kv.admission import Sighting
 from askonce.kv.vllm.adapters import Adapters
+from askonce.kv.vllm.economy import Economy, Shape
 from askonce.kv.vllm.planner import Planner, Rules
+from askonce.testing import FakeClock
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,9 +26,14 @@ def pool() -> FakePool:
     return FakePool()
 
 
-def _planner(pool: FakePool, **rules: Any) -> Planner:
+def _planner(pool: FakePool, economy: Economy | None = None, **rules: Any) -> Planner:
     told = {"block_tokens": BLOCK_TOKENS, "ranks": 1, "min_blocks": 2, **rules}
-    return Planner(pool, Adapters(lambda path: path.name.encode().ljust(32)), Rules(**told))  # type: ignore[arg-type]
+    adapters = Adapters(lambda path: path.name.encode().ljust(32))
+    return Planner(pool, adapters, Rules(**told), economy or _economy(FakeClock()))  # type: ignore[arg-type]
+
+
+def _economy(clock: FakeClock, **how: Any) -> Economy:
+    return Economy(Shape(BLOCK_TOKENS, 1_000_000, 4), clock, **how)
 
 
 def _hold(pool: FakePool, hashes: list[bytes], ranks: int = 1) -> None:
@@ -223,7 +231,7 @@ def test_an_ended_request_leaves_nothing(pool: FakePool) -> None:
 def test_an_adapter_is_part_of_a_blocks_name(pool: FakePool, tmp_path: Path) -> None:
     """By its content, and while that is not known nothing is shared."""
     adapters = Adapters()
-    planner = Planner(pool, adapters, Rules(BLOCK_TOKENS, 1, 1))  # type: ignore[arg-type]
+    planner = Planner(pool, adapters, Rules(BLOCK_TOKENS, 1, 1), _economy(FakeClock()))  # type: ignore[arg-type]
     asked = request("a", 10)
     asked.lora_request = SimpleNamespace(lora_int_id=1, lora_path=str(tmp_path))
     _hold(pool, asked.block_hashes)
@@ -236,3 +244,96 @@ def test_an_adapter_is_part_of_a_blocks_name(pool: FakePool, tmp_path: Path) -> 
     adapters.close()
     assert planner.match(asked, 0) == (0, False)
     assert not set(asked.block_hashes) & {key.hash for key in pool.asked[0]}
+
+
+def _prefill(planner: Planner, clock: FakeClock, name: str, seconds: float) -> None:
+    """A prompt that the engine computes alone, in so many seconds."""
+    planner.begin(request(name, 10, prompt=name))
+    planner.plan(first_step(name, list(range(11)), 0, LONG))
+    clock.advance(seconds)
+    planner.stepped()
+    planner.end(name)
+
+
+@pytest.mark.parametrize(("seconds", "offered"), [(1.0, 10), (0.001, 0)])
+def test_what_is_cheaper_to_compute_is_not_loaded(
+    pool: FakePool, seconds: float, offered: int
+) -> None:
+    """By the engine's own prefill times, and decided once, however often it asks."""
+    clock = FakeClock()
+    economy = _economy(clock)
+    planner, asked = _planner(pool, economy), request("a", 10)
+    _hold(pool, asked.block_hashes)
+    _prefill(planner, clock, "cold", seconds)
+    planner.begin(asked)
+    said = {planner.match(asked, 0) for _ in range(3)}
+    assert said == {(offered * BLOCK_TOKENS, bool(offered))}
+    assert economy.ledger.refused == int(not offered)
+
+
+def test_a_probe_learns_that_the_store_became_fast(pool: FakePool) -> None:
+    """After so many refusals a block is fetched beside the request, and its time counts."""
+    clock = FakeClock()
+    economy = _economy(clock)
+    planner = _planner(pool, economy)
+    pool.seconds = 0.0
+    _hold(pool, request("x", 10).block_hashes)
+    _prefill(planner, clock, "cold", 0.011)
+    offers = []
+    for number in range(2000):
+        asked = request(f"r{number}", 10)
+        planner.begin(asked)
+        offers.append(planner.match(asked, 0)[0])
+        planner.plan(Step())
+        planner.end(asked.request_id)
+    assert offers[0] == 0
+    assert offers[-1] == 10 * BLOCK_TOKENS
+
+
+def test_a_load_is_settled_once(pool: FakePool) -> None:
+    """Used, failed or given up, it is in the ledger with its bytes, and prompts by their source."""
+    clock = FakeClock()
+    economy = _economy(clock)
+    planner = _planner(pool, economy)
+    _hold(pool, request("x", 10).block_hashes)
+    for name, bad in (("used", set()), ("failed", {3}), ("gone", None)):
+        asked = request(name, 10)
+        planner.begin(asked)
+        planner.match(asked, 0)
+        planner.allocated(asked, list(range(10)), 10 * BLOCK_TOKENS)
+        planner.plan(Step())
+        clock.advance(0.02)
+        if bad is not None:
+            planner.loaded(name, bad, failed=False)
+        computed = 0 if bad else 10 * BLOCK_TOKENS
+        planner.plan(first_step(name, list(range(11)), computed, LONG - computed))
+        planner.end(name)
+    told = economy.ledger
+    assert (told.loads, told.lost, told.bytes_read, told.bytes_wasted) == (3, 2, 10**7, 2 * 10**7)
+    assert told.lost_seconds == pytest.approx(0.04)
+    assert (told.store_tokens, told.computed_tokens) == (20 * BLOCK_TOKENS, LONG + 10)
+
+
+def test_only_what_is_admitted_is_stored(pool: FakePool) -> None:
+    """Leading blocks that are not worth it end the storing, for this request and all its steps."""
+
+    class Half:
+        def see(self, hashes: list[int], now: float) -> Sighting:
+            return Sighting((0,) * len(hashes), 0.0)
+
+        def keep(self, sighting: Sighting, known: int) -> list[float]:
+            return [60.0] * (len(sighting.classes) // 2 + known)
+
+    economy = _economy(FakeClock(), admission=Half())
+    planner, asked = _planner(pool, economy), request("a", 10)
+    planner.begin(asked)
+    plan = planner.plan(first_step("a", list(range(100, 111)), 0, LONG))
+    assert plan.hashes == asked.block_hashes[:5]
+    assert not planner.plan(next_step("a", [], LONG, 1)).hashes
+    assert economy.unadmitted == 5
+    _hold(pool, asked.block_hashes[:3])
+    again = request("b", 10)
+    planner.begin(again)
+    planner.match(again, 0)
+    plan = planner.plan(first_step("b", list(range(100, 111)), 0, LONG))
+    assert plan.hashes == again.block_hashes[:8]

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from tests.kv.vllm.standins import FakePool
 
 from askonce.kv.vllm.questions import Questions, block_key
 from askonce.testing import FakeClock
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from askonce.kv.block import BlockKey
 
 KEYS = [bytes([index]) * 32 + (1).to_bytes(4, "big") for index in range(4)]
 
@@ -71,3 +78,26 @@ def test_after_a_reset_everything_is_asked_anew(questions: Questions) -> None:
     assert questions.ask("r", KEYS[0]) is True
     questions.forget()
     assert questions.ask("r", KEYS[0]) is None
+
+
+def test_what_is_not_worth_it_is_a_miss_for_all_of_the_request(
+    pool: FakePool, clock: FakeClock
+) -> None:
+    """Asked once for each answer, whichever key the scheduler asks for first."""
+    weighed = []
+
+    def worth(request: str, keys: Sequence[BlockKey], answer: Sequence[bool]) -> bool:
+        weighed.append((request, len(keys), list(answer)))
+        return request == "rich"
+
+    questions = Questions(pool, clock, worth)  # type: ignore[arg-type]
+    for name in ("rich", "poor"):
+        for key in KEYS:
+            assert questions.ask(name, key) is None
+    questions.send()
+    assert [questions.ask("rich", key) for key in reversed(KEYS)] == [False, False, True, True]
+    assert [questions.ask("poor", key) for key in KEYS] == [False] * 4
+    assert weighed == [
+        ("rich", 4, [True, True, False, False]),
+        ("poor", 4, [True, True, False, False]),
+    ]

@@ -230,6 +230,21 @@ def test_a_spoilt_block_is_a_miss_and_stays_one(store: Redis, model: Path) -> No
         assert second.tier._opened[0].figures().flaws["checksum"] == 1
 
 
+@pytest.mark.parametrize(("token", "said"), [(1e6, LookupResult.HIT), (1e-3, LookupResult.MISS)])
+def test_what_is_cheaper_to_compute_is_a_miss(
+    store: Redis, model: Path, token: float, said: LookupResult
+) -> None:
+    """Where the operator tells what a prefill takes; loads and refusals are in the ledger."""
+    keys = _keys(f"gate {token}")
+    with offloading(store.unix_url, model) as first:
+        first.store(first.begin("a"), dict.fromkeys(keys, 5))
+    with offloading(store.unix_url, model, prefill=[0, token, 0]) as second:
+        assert second.find(second.begin("b"), keys[0])[0] is said
+        ledger = second.tier._economy.ledger
+        refused = said is LookupResult.MISS
+        assert (ledger.loads, ledger.refused) == (int(not refused), int(refused))
+
+
 @pytest.mark.parametrize("mode", ["held", "closed"])
 def test_a_sick_store_is_a_miss_in_time(store: Redis, model: Path, mode: Any) -> None:
     """RETRY ends with the lookup's deadline when the store hangs or is gone."""

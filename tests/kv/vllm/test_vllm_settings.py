@@ -22,12 +22,28 @@ def test_a_url_is_enough() -> None:
     assert settings_from({"url": "x", "ttl": 0}).pool().ttl is None
 
 
+def test_a_told_prefill_is_a_curve() -> None:
+    """In the units of `askonce kv plan`."""
+    curve = settings_from({"url": "x", "prefill": [5, 20, 0.5]}).curve()
+    assert curve is not None
+    assert curve.seconds(1000) == pytest.approx(0.005 + 0.020 + 0.0005)
+    assert settings_from({"url": "x"}).curve() is None
+
+
 @pytest.mark.parametrize(
     ("told", "named"),
-    [({}, "url"), ({"url": "x", "urll": 1}, "urll"), ({"url": "x", "ttl": "long"}, "ttl")],
+    [
+        ({}, "url"),
+        ({"url": "x", "urll": 1}, "urll"),
+        ({"url": "x", "ttl": "long"}, "ttl"),
+        ({"url": "x", "admission": "learned"}, "store_bytes"),
+        ({"url": "x", "gate": "ajar"}, "gate"),
+        ({"url": "x", "prefill": [1, 0, 0]}, "prefill"),
+        ({"url": "x", "prefill": [1, -1, 0]}, "prefill"),
+    ],
 )
 def test_what_cannot_be_used_is_named(told: dict[str, object], named: str) -> None:
-    """A missing, a misspelt and a wrong key."""
+    """A missing, a misspelt and a wrong key, and one that needs another."""
     with pytest.raises(ConfigError, match=named):
         settings_from(told)
 

@@ -20,6 +20,7 @@ from askonce.clock import SystemClock
 from askonce.errors import ConfigError
 from askonce.kv.vllm.adapters import Adapters
 from askonce.kv.vllm.carrier import Carrier
+from askonce.kv.vllm.economy import Economy, Shape
 from askonce.kv.vllm.identity import identity_of, obstacle
 from askonce.kv.vllm.opening import open_pool
 from askonce.kv.vllm.planner import Plan, Planner, Rules
@@ -69,6 +70,7 @@ class AskOnceConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc] #
         self._increments = Increments()
         self._pool: BlockPool | None = None
         self._planner: Planner | None = None
+        self._economy: Economy | None = None
         self._carrier: Carrier | None = None
         self._failed_blocks: set[int] = set()
         self._no_forward = False
@@ -116,9 +118,10 @@ class AskOnceConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc] #
         return AskOnceMetadata(self._planner.plan(scheduler_output))
 
     def update_connector_output(self, connector_output: Any) -> None:  # noqa: ANN401
-        """Learn which loads have failed."""
+        """Learn what the step took, and which loads have ended or failed."""
         if self._planner is None:
             return
+        self._planner.stepped()
         bad = set(connector_output.invalid_block_ids or ())
         failed = set(getattr(connector_output, "failed_recving", None) or ())
         for request in connector_output.finished_recving or ():
@@ -235,8 +238,22 @@ class AskOnceConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc] #
             min_blocks=max(1, -(-self._settings.min_tokens // tokens)),
             loads=transfer.is_kv_consumer,
             stores=transfer.is_kv_producer,
+            shard_bytes=identity.layout.block_bytes,
         )
-        self._planner = Planner(self._pool, self._adapters, rules)
+        self._economy = self._economy_of(rules)
+        self._planner = Planner(self._pool, self._adapters, rules, self._economy)
+
+    def _economy_of(self, rules: Rules) -> Economy:
+        scheduler = self._vllm_config.scheduler_config
+        size = rules.ranks * rules.shard_bytes
+        return Economy(
+            Shape(rules.block_tokens, size, scheduler.max_num_seqs),
+            self._clock,
+            gated=self._settings.gate == "on",
+            timed=not getattr(scheduler, "async_scheduling", False),
+            admission=self._settings.learned(size),
+            curve=self._settings.curve(),
+        )
 
     def _plan(self) -> Plan:
         plan: Plan = self._get_connector_metadata().plan
@@ -245,6 +262,8 @@ class AskOnceConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc] #
     def _samples(self) -> Iterator[Sample]:
         if self._pool is not None:
             yield from self._pool.figures().samples()
+        if self._economy is not None:
+            yield from self._economy.samples()
         if self._carrier is not None:
             yield "askonce_kv_loaded_blocks_total", (), self._carrier.loaded_blocks
             yield "askonce_kv_lost_blocks_total", (), self._carrier.lost_blocks

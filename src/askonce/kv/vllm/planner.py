@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from askonce.errors import StoreError
 from askonce.kv.block import BlockKey
 from askonce.kv.vllm.adapters import bound
+from askonce.units import Bytes, Seconds, Tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from askonce.kv.admission import Sighting
+    from askonce.kv.gate import Decision
     from askonce.kv.jobs import Lookup
     from askonce.kv.pool import BlockPool
     from askonce.kv.vllm.adapters import Adapters
+    from askonce.kv.vllm.economy import Economy
 
 _LOOKUPS = 3
 """Of one request: a local hit may shrink while it waits, and then it asks anew."""
@@ -50,6 +54,8 @@ class Rules(NamedTuple):
     min_blocks: int
     loads: bool = True
     stores: bool = True
+    shard_bytes: int = 1
+    """Of a block, as one worker has it."""
 
 
 @dataclass(slots=True)
@@ -78,16 +84,27 @@ class _Following:
     """Everything it stands on was computed in its epoch."""
     loads_old: bool = False
     """What it loads was stored in an earlier one."""
+    sighting: Sighting | None = None
+    known: int = 0
+    """Blocks from its beginning that the store has."""
+    keep: int | None = None
+    """Blocks from its beginning that are worth storing; None for all."""
+    decision: Decision | None = None
+    decided_on: tuple[int, int] = (0, 0)
+    """First block and number of those found."""
 
 
 class Planner:
     """Follows all requests of one engine; one thread calls."""
 
-    def __init__(self, pool: BlockPool, adapters: Adapters, rules: Rules) -> None:
+    def __init__(self, pool: BlockPool, adapters: Adapters, rules: Rules, economy: Economy) -> None:
         """Follow nothing yet."""
         self._pool = pool
         self._adapters = adapters
         self._rules = rules
+        self._economy = economy
+        self._probes = 0
+        """Under way."""
         self._requests: dict[str, _Following] = {}
         self._loads: list[Load] = []
         self._epoch: int | None = None
@@ -108,7 +125,9 @@ class Planner:
         """The engine has a new request."""
         self._notice_epoch()
         self._forget_old_blocks()
-        self._requests[request.request_id] = _Following(request)
+        held = self._requests[request.request_id] = _Following(request)
+        if self._rules.stores:
+            held.sighting = self._economy.see(request.block_hashes)
         if getattr(request, "lora_request", None) is not None:
             self._adapters.meet(request.lora_request)
 
@@ -127,8 +146,8 @@ class Planner:
         found = self._found(held)
         if found is None:
             return None, False
-        worth = found >= self._rules.min_blocks
-        return (found * self._rules.block_tokens, True) if worth else (0, False)
+        worth = self._worth(held, found)
+        return (worth * self._rules.block_tokens, True) if worth else (0, False)
 
     def allocated(self, request: Any, blocks: Sequence[int], tokens: int) -> None:  # noqa: ANN401
         """The engine has made room, and waits for `tokens` from here; none for 0."""
@@ -141,10 +160,14 @@ class Planner:
         held.load = Load(request.request_id, hashes, list(blocks[first : first + count]))
         held.lookup = None
         self._loads.append(held.load)
+        if held.decision is not None:
+            self._economy.begin(request.request_id, held.decision, count)
 
     def plan(self, scheduled: Any) -> Plan:  # noqa: ANN401 - vLLM's SchedulerOutput
         """What the workers do in this step."""
         self._notice_epoch()
+        self._take_probes()
+        self._economy.step(_prefills(scheduled), len(scheduled.num_scheduled_tokens))
         loads, self._loads = self._loads, []
         plan = Plan(loads, [], [], self._epoch)
         for new in scheduled.scheduled_new_reqs:
@@ -160,6 +183,10 @@ class Planner:
             self._store(plan, name, computed, scheduled)
         return plan
 
+    def stepped(self) -> None:
+        """The workers are done with the step."""
+        self._economy.stepped()
+
     def loaded(self, request: str, bad_blocks: set[int], *, failed: bool) -> None:
         """The workers are done with a request's load."""
         held = self._requests.get(request)
@@ -171,6 +198,8 @@ class Planner:
             for name, block in zip(load.hashes, load.blocks, strict=True)
             if failed or block in bad_blocks
         ]
+        if self._economy.end(request, usable=not bad):
+            self._probe(load.hashes[0])
         if bad:
             held.barren = True
             self._pool.mark_failed(key for name in bad for key in self._keys(name))
@@ -178,6 +207,7 @@ class Planner:
     def end(self, request: str) -> None:
         """The request is finished or was aborted; a load of it is for the workers to end."""
         self._requests.pop(request, None)
+        self._economy.leave(request)
         self._pool.abort(request)
 
     def reset(self) -> bool:
@@ -200,6 +230,32 @@ class Planner:
         whole = [all(answer[at : at + ranks]) for at in range(begin, len(answer), ranks)]
         return [*whole, False].index(False)
 
+    def _worth(self, held: _Following, found: int) -> int:
+        """How many of them to load; decided once, however often the engine asks."""
+        if found:
+            held.known = held.first + found
+        if found < self._rules.min_blocks:
+            return 0
+        if held.decision is None or held.decided_on != (held.first, found):
+            local = held.first * self._rules.block_tokens
+            held.decision = self._economy.choose(held.request.num_tokens, local, found)
+            held.decided_on = (held.first, found)
+            if held.decision.probe:
+                self._probe(self._hash(held.request, held.first))
+        return held.decision.blocks
+
+    def _probe(self, name: bytes) -> None:
+        """Fetch a block to see how long it takes; what it holds is of no use."""
+        self._probes += 1
+        room = memoryview(bytearray(self._rules.shard_bytes))
+        self._pool.submit_load(self._probes, "", [BlockKey(name, 0)], [room])
+
+    def _take_probes(self) -> None:
+        for ended in self._pool.finished() if self._probes else ():
+            self._probes -= 1
+            if ended.done:
+                self._economy.measured(Bytes(ended.size), Seconds(ended.seconds))
+
     def _look_up(self, held: _Following, first: int, last: int) -> None:
         names = (self._hash(held.request, index) for index in range(first, last))
         keys = [key for name in names for key in self._keys(name)]
@@ -216,9 +272,22 @@ class Planner:
             return
         first = computed // self._rules.block_tokens
         local = first if held.local is None else held.local
+        if not held.blocks:
+            self._count(held, local, computed)
         held.pure = not (held.loads_old or (self._old_blocks and local))
         held.blocks, held.stored, held.epoch = list(blocks), first, self._epoch
         held.lookup, held.lookups, held.local, held.loads_old = None, 0, None, False
+        held.decision = None
+
+    def _count(self, held: _Following, local: int, computed: int) -> None:
+        """By where its prompt comes from, and what of it is worth storing: once for a request."""
+        own = min(computed, local * self._rules.block_tokens)
+        self._economy.ledger.request(
+            local=Tokens(own),
+            store=Tokens(computed - own),
+            computed=Tokens(held.request.num_tokens - computed),
+        )
+        held.keep = self._economy.keep(held.sighting, held.known)
 
     def _store(self, plan: Plan, request: str, computed: int, scheduled: Any) -> None:  # noqa: ANN401
         held = self._requests.get(request)
@@ -231,6 +300,8 @@ class Planner:
         end = min(
             tokens // self._rules.block_tokens, len(held.request.block_hashes), len(held.blocks)
         )
+        if held.keep is not None:
+            end = min(end, held.keep)
         for index in range(held.stored, end):
             plan.hashes.append(self._hash(held.request, index))
             plan.blocks.append(held.blocks[index])
@@ -270,3 +341,12 @@ class Planner:
         """Empty the engine's own prefix cache as soon as no request stands on it."""
         if self._old_blocks and self._forget is not None and not self._requests:
             self._old_blocks = not self._forget()
+
+
+def _prefills(scheduled: Any) -> list[tuple[int, int]]:  # noqa: ANN401 - vLLM's SchedulerOutput
+    """Tokens to compute and those before them, of each request that computes several."""
+    known = scheduled.scheduled_cached_reqs
+    computed = dict(zip(known.req_ids, known.num_computed_tokens, strict=True))
+    computed |= {new.req_id: new.num_computed_tokens for new in scheduled.scheduled_new_reqs}
+    told = scheduled.num_scheduled_tokens.items()
+    return [(count, computed[name]) for name, count in told if count > 1 and name in computed]

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 from askonce.kv.block import BlockKey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from askonce.kv.jobs import Lookup
     from askonce.kv.pool import BlockPool
     from askonce.ports import Clock
+
+    Worth = Callable[[str, Sequence[BlockKey], Sequence[bool]], bool]
 
 _GROUP_BYTES = 4
 
@@ -30,10 +32,11 @@ class _Asked:
 class Questions:
     """One thread calls; nothing here waits."""
 
-    def __init__(self, pool: BlockPool, clock: Clock) -> None:
-        """Nobody asks yet."""
+    def __init__(self, pool: BlockPool, clock: Clock, worth: Worth | None = None) -> None:
+        """worth: whether what was found for a request is to be loaded; always without it."""
         self._pool = pool
         self._clock = clock
+        self._worth = worth
         self._asked: dict[str, _Asked] = {}
 
     @property
@@ -47,15 +50,21 @@ class Questions:
         if key in asked.known:
             return asked.known[key]
         if key in asked.under_way:
-            lookup, index = asked.under_way[key]
+            lookup, _ = asked.under_way[key]
             answer = self._pool.poll(lookup)
             if answer is not None:
-                del asked.under_way[key]
-                asked.known[key] = answer[index]
+                self._take(asked, lookup, answer)
             return asked.known.get(key)
         since = asked.waiting.setdefault(key, self._clock.monotonic())
         late = self._clock.monotonic() - since >= self._pool.settings.lookup_deadline
         return False if late else None
+
+    def _take(self, asked: _Asked, lookup: Lookup, answer: list[bool]) -> None:
+        worth = self._worth is None or self._worth(lookup.request, lookup.keys, answer)
+        for key, (other, index) in list(asked.under_way.items()):
+            if other is lookup:
+                del asked.under_way[key]
+                asked.known[key] = worth and answer[index]
 
     def send(self) -> None:
         """Send off what was asked since the last call."""

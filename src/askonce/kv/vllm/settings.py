@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 
 from askonce.errors import ConfigError
+from askonce.kv.admission import Admission, Limits
+from askonce.kv.curves import Curve
 from askonce.kv.pool import PoolSettings
-from askonce.units import Seconds
+from askonce.units import Bytes, Seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SECRET_VARIABLE = "ASKONCE_KV_SECRET"  # noqa: S105 - a name, not a secret
 MIB = 1024 * 1024
+
+
+NotNegative = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class VllmSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -43,8 +48,24 @@ class VllmSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """When vLLM empties its caches, the store's blocks of this model are void for all replicas."""
     min_tokens: int = 64
     """A shorter hit is computed instead of loaded."""
+    gate: Literal["on", "off"] = "on"
+    """A hit that is cheaper to compute is not loaded."""
+    prefill: tuple[NotNegative, NotNegative, NotNegative] | None = None
+    """What a prompt takes: milliseconds, microseconds a token, nanoseconds a token squared. The
+    connector sees that for itself; the tier's gate needs it."""
+    admission: Literal["all", "learned"] = "all"
+    """Store everything, or what this replica's own traffic shows to be worth it; connector only."""
+    store_bytes: int = 0
+    """What the store holds, which learned admission divides among this replica's blocks."""
     staging_bytes: int = 512 * MIB
     """Host memory for blocks on their way, half of it for each direction; connector only."""
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for what cannot go together."""
+        if self.prefill is not None and not self.prefill[1]:
+            raise ValueError("`prefill` needs microseconds a token")
+        if self.admission == "learned" and self.store_bytes <= 0:
+            raise ValueError('"admission": "learned" needs `store_bytes`, the size of the store')
 
     def pool(self) -> PoolSettings:
         """The pool's share."""
@@ -54,6 +75,21 @@ class VllmSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             store_deadline=Seconds(self.store_deadline),
             ttl=Seconds(self.ttl) if self.ttl else None,
         )
+
+    def curve(self) -> Curve | None:
+        """Of prefills, where the operator has told it."""
+        if self.prefill is None:
+            return None
+        fixed, token, square = self.prefill
+        return Curve(
+            name="as told", fixed=fixed / 1e3, per_token=token / 1e6, per_square=square / 1e9
+        )
+
+    def learned(self, block_bytes: int) -> Admission | None:
+        """What decides on storing; None where everything is stored."""
+        if self.admission == "all":
+            return None
+        return Admission(Limits(budget=Bytes(self.store_bytes), block_bytes=Bytes(block_bytes)))
 
     def secret(self) -> bytes:
         """What seals blocks; empty for none. Raises ConfigError."""

@@ -11,6 +11,7 @@ from vllm.distributed.kv_transfer.kv_connector.v1.metrics import (
 )
 
 from askonce.kv.figures import METRICS
+from askonce.kv.vllm.economy import ECONOMY_METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -23,7 +24,7 @@ CONNECTOR_METRICS: Final[Mapping[str, tuple[str, str]]] = {
         "Blocks not stored for want of staging memory or of a known epoch.",
     ),
 }
-ALL_METRICS: Final = {**METRICS, **CONNECTOR_METRICS}
+ALL_METRICS: Final = {**METRICS, **CONNECTOR_METRICS, **ECONOMY_METRICS}
 Sample = tuple[str, tuple[str, ...], float]
 
 

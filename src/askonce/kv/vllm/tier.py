@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import time
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -24,8 +25,10 @@ from vllm.v1.kv_offload.tiering.base import JobResult, SecondaryTierManager
 from askonce.clock import SystemClock
 from askonce.errors import ConfigError, StoreError
 from askonce.kv.figures import METRICS
+from askonce.kv.vllm.economy import ECONOMY_METRICS, Economy, Shape
 from askonce.kv.vllm.identity import identity_of_tier, weights_digest
 from askonce.kv.vllm.opening import open_pool
+from askonce.kv.vllm.promotions import Promotions
 from askonce.kv.vllm.questions import Questions, block_key
 from askonce.kv.vllm.settings import settings_from
 from askonce.kv.vllm.stats import Increments, is_counter
@@ -75,6 +78,19 @@ class AskOnceTier(SecondaryTierManager):  # type: ignore[misc] # vLLM is not typ
         self._increments = Increments()
         self._told_at = 0.0
         self._opened: tuple[BlockPool, Questions] | None = None
+        self._shape = Shape(
+            self._config.cache.tokens_per_hash * self._config.cache.blocks_per_chunk,
+            self._row_bytes,
+            slots=1,
+        )
+        self._economy = Economy(
+            self._shape,
+            self._clock,
+            gated=self._settings.gate == "on",
+            timed=False,
+            curve=self._settings.curve() if len(self._config.groups) == 1 else None,
+        )
+        self._promotions: Promotions | None = None
         self._barred = False
         self._jobs: dict[int, Collection[bytes]] = {}
         self._epochs: dict[str, int | None] = {}
@@ -118,7 +134,7 @@ class AskOnceTier(SecondaryTierManager):  # type: ignore[misc] # vLLM is not typ
     def get_finished_jobs(self) -> Iterable[JobResult]:
         """Each job once."""
         if self._opened is not None:
-            self._ended += [self._result(each) for each in self._opened[0].finished()]
+            self._ended += self._results(self._opened[0])
         ended, self._ended = self._ended, []
         return ended
 
@@ -131,6 +147,8 @@ class AskOnceTier(SecondaryTierManager):  # type: ignore[misc] # vLLM is not typ
         self._epochs.pop(req_context.req_id, None)
         if self._opened is not None:
             self._opened[1].end(req_context.req_id)
+        if self._promotions is not None:
+            self._promotions.forget(req_context.req_id)
 
     def drain_jobs(self) -> None:
         """Wait until no row is touched, and take back what is stored.
@@ -142,7 +160,7 @@ class AskOnceTier(SecondaryTierManager):  # type: ignore[misc] # vLLM is not typ
             return
         pool, questions = self._opened
         while self._jobs:
-            self._ended += [self._result(each) for each in pool.finished()]
+            self._ended += self._results(pool)
             time.sleep(_NAP)
         questions.forget()
         if not self._settings.invalidate_on_reset:
@@ -166,7 +184,7 @@ class AskOnceTier(SecondaryTierManager):  # type: ignore[misc] # vLLM is not typ
             name: (OffloadingCounterMetadata if is_counter(name) else OffloadingGaugeMetadata)(
                 documentation=told, labelnames=tuple(each for each in labels.split(", ") if each)
             )
-            for name, (labels, told) in METRICS.items()
+            for name, (labels, told) in {**METRICS, **ECONOMY_METRICS}.items()
         }
 
     def get_stats(self) -> Any:  # noqa: ANN401 - OffloadingConnectorStats
@@ -180,7 +198,8 @@ class AskOnceTier(SecondaryTierManager):  # type: ignore[misc] # vLLM is not typ
 
         self._told_at = now
         stats = OffloadingConnectorStats()
-        for key, value in self._increments.since(self._opened[0].figures().samples()).items():
+        samples = chain(self._opened[0].figures().samples(), self._economy.samples())
+        for key, value in self._increments.since(samples).items():
             name, *labels = key.split("|")
             add = stats.increase_counter if is_counter(name) else stats.set_gauge
             add(name, value, tuple(labels))
@@ -196,7 +215,8 @@ class AskOnceTier(SecondaryTierManager):  # type: ignore[misc] # vLLM is not typ
             self._barred = True
             _log.error("AskOnce shares no KV: %s", reason)
             return
-        self._opened = pool, Questions(pool, self._clock)
+        self._promotions = Promotions(pool, self._economy, self._shape)
+        self._opened = pool, Questions(pool, self._clock, self._promotions.worth)
 
     def _submit(self, job: Any, *, load: bool) -> None:  # noqa: ANN401
         keys = [bytes(key) for key in job.keys]
@@ -207,6 +227,9 @@ class AskOnceTier(SecondaryTierManager):  # type: ignore[misc] # vLLM is not typ
         pool, names = self._opened[0], [block_key(key) for key in keys]
         views = self._views(job.chunk_ids)
         if load:
+            if self._promotions is not None:
+                size = len(keys) * self._row_bytes
+                self._promotions.begin(job.job_id, job.req_context.req_id, size)
             pool.submit_load(job.job_id, job.req_context.req_id, names, views)
         else:
             pool.submit_store(job.job_id, "", names, views)
@@ -214,6 +237,14 @@ class AskOnceTier(SecondaryTierManager):  # type: ignore[misc] # vLLM is not typ
     def _views(self, chunks: Sequence[int]) -> list[memoryview]:
         rows = np.asarray(self._primary_kv_view)
         return [memoryview(rows[int(chunk)]).cast("B") for chunk in chunks]
+
+    def _results(self, pool: BlockPool) -> list[JobResult]:
+        """Of jobs that vLLM asked for and that have ended since the last call."""
+        ended = pool.finished()
+        return [self._result(each) for each in ended if self._is_asked_for(each)]
+
+    def _is_asked_for(self, ended: Finished) -> bool:
+        return ended.kind == "store" or self._promotions is None or self._promotions.end(ended)
 
     def _result(self, ended: Finished) -> JobResult:
         keys = list(self._jobs.pop(ended.id))

@@ -19,6 +19,7 @@ from askonce.kv.curves import LENGTHS, Curve
 from askonce.kv.gate import Decision, Gate, Load, Offer
 from askonce.kv.ledger import Ledger
 from askonce.kv.prefill import PrefillModel, StoreModel
+from askonce.kv.usage import Usage
 from askonce.units import Bytes, Seconds, Tokens
 
 if TYPE_CHECKING:
@@ -37,8 +38,6 @@ _DECODE: Final = 0.02
 _SLOTS: Final = 64
 """Requests that decode at a time; a full engine prefills slower by _BUSY."""
 _BUSY: Final = 0.3
-_MEMORY: Final = 60.0
-"""Seconds over which use of engine and link is told."""
 _LINE: Final = 0.9
 """Share of a link's rate that payload gets."""
 _PREFILL_NOISE: Final = 0.05
@@ -137,8 +136,8 @@ class _Engine:
         self.link_free = 0.0
         self.ready: list[tuple[float, int, _Job]] = []
         self.decoding: list[float] = []
-        self.engine_use = _Use()
-        self.link_use = _Use()
+        self.engine_use = Usage()
+        self.link_use = Usage()
         self.worked = 0.0
 
     def busy(self, now: float) -> float:
@@ -146,26 +145,6 @@ class _Engine:
         while self.decoding and self.decoding[0] <= now:
             heapq.heappop(self.decoding)
         return min(1.0, len(self.decoding) / _SLOTS)
-
-
-class _Use:
-    """Share of the recent past that a resource was in use."""
-
-    def __init__(self) -> None:
-        self._worked = self._when = 0.0
-
-    def add(self, now: float, seconds: float) -> None:
-        self._fade(now)
-        self._worked += seconds
-
-    def share(self, now: float) -> float:
-        self._fade(now)
-        return min(1.0, self._worked / _MEMORY)
-
-    def _fade(self, now: float) -> None:
-        if now > self._when:
-            self._worked *= math.exp((self._when - now) / _MEMORY)
-            self._when = now
 
 
 class _Run:

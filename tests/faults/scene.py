@@ -80,6 +80,16 @@ class Cost(msgspec.Struct, frozen=True):
         return sorted(self.added)[max(0, -(-len(self.added) * 99 // 100) - 1)]
 
 
+HICCUP = 1.0
+"""Seconds for which a busy machine may hold any one request up; the benchmark knows none."""
+
+
+def keeps_to(cost: Cost, bound: float) -> bool:
+    """Whether requests cost no more than this; two may have met a hiccup of the machine."""
+    slowest = sorted(cost.added)
+    return slowest[-3] <= bound and slowest[-1] <= bound + HICCUP
+
+
 class Endured(msgspec.Struct, frozen=True):
     """What one fault cost."""
 

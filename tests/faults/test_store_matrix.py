@@ -22,7 +22,7 @@ from tests.faults.causes import (
     in_redis,
 )
 from tests.faults.proxy import proxy
-from tests.faults.scene import Endured, open_scene
+from tests.faults.scene import Endured, keeps_to, open_scene
 from tests.servers.memcached import Memcached, memcached
 from tests.servers.redis import Redis, redis
 
@@ -48,7 +48,7 @@ SERVES_ON = {"out of memory", "read-only replica", "flapping"}
 
 def check(endured: Endured, *, opens: bool) -> None:
     """Within the bounds; that every answer was right is checked at each."""
-    assert endured.noticing.p99 <= DEADLINE + FLIGHT_DEADLINE + MARGIN
+    assert keeps_to(endured.noticing, DEADLINE + FLIGHT_DEADLINE + MARGIN), endured.noticing.added
     if opens:
         assert endured.opened
         assert endured.later.median <= OPEN

@@ -78,36 +78,27 @@ async def build_cache(
     writer = WriteBack(exact, steps, WRITE_DEADLINE) if exact.takes_many else None
     purse = purse_of(config, parts, clock=clock, sink=sink)
     judge = judge_of(config, parts, clock, purse)
-    learning, confirmations = None, None
+    learning = None
     if semantic is not None:
         aids = exact, semantic, judge, purse
         learning = await learning_of(config, parts, aids, steps, secret, clock=clock, sink=sink)
-    if config.tenants.scope == "shared" and config.tenants.confirm != "off":
-        confirmations = Confirmations(
-            Wanted(config.tenants.confirmations, exact=config.tenants.confirm == "all"),
-            exact=exact,
-            writer=writer,
-            judge=judge,
-            steps=steps,
-            sink=sink,
-        )
+    wanted = _confirmations_wanted(config)
     cache = Cache(
         CacheParts(
             exact=exact,
             semantic=semantic,
             steps=steps,
-            limits=Limits(
-                exact_deadline=Seconds(config.exact.deadline),
-                semantic_deadline=Seconds(config.semantic.deadline),
-                write_deadline=WRITE_DEADLINE,
-                max_entry_bytes=config.exact.max_entry_bytes,
-            ),
+            limits=_limits(config),
             clock=clock,
             sink=sink,
             learning=learning,
             fleet=_fleet(config, parts.store, steps),
             writer=writer,
-            confirmations=confirmations,
+            confirmations=None
+            if wanted is None
+            else Confirmations(
+                wanted, exact=exact, writer=writer, judge=judge, steps=steps, sink=sink
+            ),
             late=LateIndex(semantic, steps, clock=clock, sink=sink) if semantic else None,
             doorkeeper=Doorkeeper() if config.exact.admit == "second" else None,
             stamp=int if watch is None else lambda: watch.stamp,
@@ -117,6 +108,23 @@ async def build_cache(
     if watch is not None:
         desk = InvalidationDesk(watch, parts.store, parts.index, parts.embedder, clock=clock)
     return Built(cache, exact, learning, steps, watch, desk)
+
+
+def _limits(config: Config) -> Limits:
+    return Limits(
+        exact_deadline=Seconds(config.exact.deadline),
+        semantic_deadline=Seconds(config.semantic.deadline),
+        write_deadline=WRITE_DEADLINE,
+        max_entry_bytes=config.exact.max_entry_bytes,
+    )
+
+
+def _confirmations_wanted(config: Config) -> Wanted | None:
+    """What an answer needs before it serves others than its author; None where nothing."""
+    tenants = config.tenants
+    if tenants.scope != "shared" or tenants.confirm == "off":
+        return None
+    return Wanted(tenants.confirmations, exact=tenants.confirm == "all")
 
 
 def watched_files(config: InvalidationConfig) -> dict[str, FileWatch]:

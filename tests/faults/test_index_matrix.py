@@ -123,11 +123,9 @@ OF_ROLES = {
 }
 
 
-@pytest.mark.parametrize("cause", [*ANYWHERE, *OF_ROLES, "disk full"])
+@pytest.mark.parametrize("cause", [*ANYWHERE, *OF_ROLES])
 async def test_index_in_postgres(cause: str, postgres_server: Postgres, tmp_path: Path) -> None:
     """As in Redis."""
-    if cause == "disk full":
-        pytest.skip("a small file system needs root")
     await operator(postgres_server)
     async with proxy(str(postgres_server.folder / ".s.PGSQL.5432")) as wire:
         place = Place(postgres_server.server, wire)

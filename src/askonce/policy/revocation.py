@@ -109,7 +109,7 @@ class Revocations:
 
     def _values(self, entry: Entry) -> Iterator[_Values]:
         """What a rule of each shape would have to say to match."""
-        told = _told(entry)
+        told = _told(entry, spelt=any(shape[0] for shape in self._shapes))
         for shape in self._shapes:
             asked = tuple(value if asks else None for value, asks in zip(told, shape, strict=True))
             if not shape[_TAG]:
@@ -130,10 +130,11 @@ def _newest(taken: _Taken) -> int:
     return max([taken.seq, *taken.aged.values()])
 
 
-def _told(entry: Entry) -> _Values:
+def _told(entry: Entry, *, spelt: bool) -> _Values:
+    """Its facets; the key is spelt only where a rule names one."""
     origin = entry.origin
     return (
-        entry.key.hex(),
+        entry.key.hex() if spelt else None,
         entry.model,
         entry.upstream,
         origin.revision,

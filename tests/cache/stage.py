@@ -226,7 +226,10 @@ class Stage:
     async def get(self, text: str | Ask = CAT, **wishes: Any) -> Got:
         """Ask and read to the end."""
         ask = self.ask(text, **wishes) if isinstance(text, str) else text
-        async with self.cache.answering(ask) as reply:
+        looked = self.cache.peek(ask.key, ask.plan) or await self.cache.look(ask.key, ask.plan)
+        if isinstance(looked, Hit):
+            return await read(looked)
+        async with self.cache.answering(msgspec.structs.replace(ask, looked=looked)) as reply:
             return await read(reply, usage=ask.call.wants_usage)
 
     def start(self, count: int = 1, **wishes: Any) -> list[asyncio.Task[Got]]:

@@ -167,7 +167,7 @@ async def test_what_was_skipped_is_told() -> None:
         assert reply.head.details == ("store_error", "semantic_error")
         await stage.settled()
         skipped = Counter(event.part for event in stage.sink.of(StepSkipped))
-        assert skipped == {"hot": 2, "store": 1, "semantic": 1}
+        assert skipped == {"hot": 3, "store": 1, "semantic": 1}
 
 
 async def test_a_busy_embedder_is_shed_not_broken() -> None:

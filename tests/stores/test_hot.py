@@ -56,12 +56,13 @@ def test_evicts_what_was_used_longest_ago() -> None:
     assert (len(hot), hot.evicted) == (1, 3)
 
 
-@pytest.mark.parametrize("bound", [0, room_for(1, 9)])
-def test_keeps_nothing_larger_than_itself(bound: int) -> None:
-    """A value larger than the bound is not kept, nor is what it was to replace."""
+@pytest.mark.parametrize(("bound", "left"), [(0, 0), (room_for(1, 9), 1)])
+def test_keeps_nothing_larger_than_itself(bound: int, left: int) -> None:
+    """A value larger than the bound is not kept, nor is what it was to replace; without any bound
+    to fill nothing leaves either."""
     hot: HotEntries[str] = HotEntries(bound)
     hot.put(b"k", "small", 1, 9.0)
-    assert hot.put(b"k", "large", 10, 9.0) == 1
+    assert hot.put(b"k", "large", 10, 9.0) == left
     assert (len(hot), hot.size, hot.get(b"k", 0)) == (0, 0, None)
 
 

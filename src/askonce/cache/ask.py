@@ -8,6 +8,7 @@ import msgspec
 
 from askonce.cache.flight import Head, Seat
 from askonce.canonical.answer import Answer
+from askonce.canonical.entry import Entry
 from askonce.canonical.key import Scope
 from askonce.canonical.request import Call, Question
 from askonce.flow import GiveUp, Hit, Plan
@@ -24,6 +25,16 @@ class Limits(msgspec.Struct, frozen=True):
     max_entry_bytes: int
 
 
+class Look(msgspec.Struct, frozen=True, gc=False):
+    """What the exact store holds for a request."""
+
+    entry: Entry | None = None
+    detail: str = ""
+    """Why it could not tell, for `Cache-Status`."""
+    away: bool = False
+    """It is known to be away."""
+
+
 class Ask(msgspec.Struct, frozen=True):
     """One request on its way through the cascade."""
 
@@ -38,6 +49,8 @@ class Ask(msgspec.Struct, frozen=True):
     """As the caller is told it; empty where nobody is."""
     author: bytes = b""
     """Who asks, where answers need another's confirmation; else empty."""
+    looked: Look | None = None
+    """What a look into the exact store has brought already."""
 
 
 class Live(msgspec.Struct, frozen=True):

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from askonce.cache.ask import Collapsed, Live
 from askonce.cache.flight import Flight, Head, Seat
 from askonce.cache.leader import Leader
 from askonce.errors import RequestError, UpstreamBroken, UpstreamError, places
-from askonce.flow import Hit
+from askonce.flow import Hit, fresh_hit
 
 if TYPE_CHECKING:
-    from askonce.cache.ask import Ask, Reply
+    from askonce.cache.ask import Ask, Look, Reply
     from askonce.cache.parts import Parts
     from askonce.flow import Plan
 
@@ -34,11 +35,27 @@ class Cache:
         self._parts = parts
         self._flights: dict[FlightKey, Flight] = {}
         self._boarding: dict[Flight, FlightKey] = {}
+        self._keys: Counter[bytes] = Counter()
+        """Of the flights that may be boarded."""
         self._leads: dict[Flight, asyncio.Task[None]] = {}
 
     def peek(self, key: bytes, plan: Plan, author: bytes = b"") -> Hit | None:
         """The hot exact hit, without waiting; None says nothing about the store."""
         return self._parts.peek(key, plan, author) if plan.exact else None
+
+    async def look(self, key: bytes, plan: Plan, author: bytes = b"") -> Hit | Look | None:
+        """The exact hit, or what the store says instead; raises nothing.
+
+        None where it is not asked: an equal request is under way, whose answer is to be joined, or
+        this one wants no exact hit.
+        """
+        if not plan.exact or key in self._keys:
+            return None
+        look = await self._parts.look(key)
+        if look.entry is None:
+            return look
+        hit = fresh_hit(look.entry, "exact", plan, self._parts.clock.now())
+        return hit if hit is not None and self._parts.opens(hit, author) else look
 
     def answering(self, ask: Ask) -> Answering:
         """A context that gives the reply to a request; leave it when it is delivered.
@@ -116,6 +133,7 @@ class Cache:
         if shares:
             self._flights[key] = flight
             self._boarding[flight] = key
+            self._keys[ask.key] += 1
         task = asyncio.get_running_loop().create_task(self._lead(ask, flight))
         self._leads[flight] = task
         task.add_done_callback(lambda _: self._ended(flight))
@@ -146,8 +164,13 @@ class Cache:
 
     def _land(self, flight: Flight) -> None:
         key = self._boarding.pop(flight, None)
-        if key is not None and self._flights.get(key) is flight:
+        if key is None:
+            return
+        if self._flights.get(key) is flight:
             del self._flights[key]
+        self._keys[key[0]] -= 1
+        if not self._keys[key[0]]:
+            del self._keys[key[0]]
 
     async def _reply(
         self, ask: Ask, flight: Flight, seat: Seat, *, leads: bool, patient: bool

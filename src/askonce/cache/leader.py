@@ -8,7 +8,6 @@ from askonce.cache.by_meaning import ByMeaning
 from askonce.cache.confirm import Gate
 from askonce.cache.delivery import delivery, head_of
 from askonce.cache.pieces import Cutter, Uncut, chain, close, read_up_to
-from askonce.cache.steps import Skipped
 from askonce.canonical.answer import facts, read_with_facts
 from askonce.canonical.entry import Entry, Origin
 from askonce.canonical.request import prompt_digest, system_prompt
@@ -93,19 +92,13 @@ class Leader:
         hot = parts.peek(key, state.plan, self._ask.author)
         if hot is not None:
             return hot
-        if parts.steps.guard("store", lambda: parts.exact.surely_absent(key)) is True:
-            return state.missed()
-        found = await parts.steps.attempt(
-            "store", parts.limits.exact_deadline, lambda: parts.exact.find(key)
-        )
-        if isinstance(found, Skipped):
-            self._away = found.cause in {"error", "breaker"}
-            return state.missed(found.detail)
-        if found is None:
-            return state.missed()
-        if self._gate.withholds(found, "exact"):
+        look = self._ask.looked or await parts.look(key)
+        self._away = look.away
+        if look.entry is None:
+            return state.missed(look.detail)
+        if self._gate.withholds(look.entry, "exact"):
             return state.missed("unconfirmed")
-        return state.found(found, parts.clock.now())
+        return state.found(look.entry, parts.clock.now())
 
     async def _ask_engine(self, state: AskEngine) -> None:
         self._asked_at = self._parts.clock.monotonic()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from askonce.cache.ask import Limits
+from askonce.cache.ask import Limits, Look
 from askonce.cache.confirm import Confirmations
 from askonce.cache.fleet import Fleet
 from askonce.cache.late import LateIndex
@@ -56,7 +56,21 @@ class Parts(msgspec.Struct, frozen=True):
         hit = fresh_hit(entry, "exact", plan, self.clock.now())
         return hit if hit is not None and self.opens(hit, author) else None
 
+    async def look(self, key: bytes) -> Look:
+        """What the store holds; raises nothing."""
+        if self.steps.guard("store", lambda: self.exact.surely_absent(key)) is True:
+            return _ABSENT
+        found = await self.steps.attempt(
+            "store", self.limits.exact_deadline, lambda: self.exact.find(key)
+        )
+        if isinstance(found, Skipped):
+            return Look(None, found.detail, away=found.cause in {"error", "breaker"})
+        return Look(found)
+
     def opens(self, hit: Hit, author: bytes) -> bool:
         """Whether this caller may be answered so."""
         known = self.confirmations
         return known is None or known.opens(hit.entry, author, hit.tier)
+
+
+_ABSENT = Look()

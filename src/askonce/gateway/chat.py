@@ -6,6 +6,8 @@ import asyncio
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
 from askonce.cache.ask import Ask, Collapsed, Live
 from askonce.canonical.answer import render_completion, render_stream
 from askonce.canonical.key import Scope, exact_key
@@ -109,10 +111,12 @@ class ChatRoute:
             key = exact_key(scope, call)
             first = self._plan(envelope.controls, upstream.name, has_question=False)
             hit = self._cache.peek(key, first, envelope.author)
-            if hit is not None:
-                await self._send_hit(caller, hit)
+            looked = hit or await self._cache.look(key, first, envelope.author)
+            if isinstance(looked, Hit):
+                await self._send_hit(caller, looked)
                 return
-            await self._answer(caller, self._ask(caller, upstream, envelope, scope, key))
+            ask = self._ask(caller, upstream, envelope, scope, key)
+            await self._answer(caller, msgspec.structs.replace(ask, looked=looked))
 
     def _ask(
         self, caller: _Caller, upstream: Upstream, envelope: Envelope, scope: Scope, key: bytes

@@ -54,9 +54,12 @@ class HotEntries(Generic[T]):
     def put(self, key: bytes, value: T, size: int, expires_at: float) -> int:
         """Set the value, replacing any; returns how many entries left to make room.
 
-        A value larger than the bound is not kept and counts as one that left.
+        A value larger than the bound is not kept and counts as one that left; without a bound to
+        fill there is no room that it lacks.
         """
         self.discard(key)
+        if not self._max_bytes:
+            return 0
         cost = size + OVERHEAD
         if cost > self._max_bytes:
             self.evicted += 1

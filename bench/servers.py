@@ -70,12 +70,21 @@ def spawn(
     return subprocess.Popen(argv, env=env, preexec_fn=partial(settle, core), **pipes)  # type: ignore[call-overload,no-any-return]  # noqa: PLW1509 - one thread here
 
 
-def settle(core: int | None) -> None:
-    """Bind this process to a core, and put it before others where that is allowed."""
-    if core is not None:
-        os.sched_setaffinity(0, {core})
-    with contextlib.suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, 0, PRIORITY)
+def settle(core: int | None, pid: int = 0) -> None:
+    """Bind a process, else this one, to a core, and put it before others where that is allowed."""
+    for thread in _threads(pid):
+        if core is not None:
+            os.sched_setaffinity(thread, {core})
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, thread, PRIORITY)
+
+
+def _threads(pid: int) -> list[int]:
+    """What is bound apart from each other; the kernel knows no whole processes."""
+    try:
+        return [int(thread.name) for thread in Path(f"/proc/{pid}/task").iterdir()]
+    except OSError:
+        return [pid]
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,7 @@ def run(folder: Path, options: Options) -> Report:
     (folder / "r").mkdir()
     with ExitStack() as stack:
         server = stack.enter_context(redis("redis7", folder / "r"))
+        servers.settle(core.client, server.server.pid)  # the gateway's core is its own
         origin = stack.enter_context(servers.origin(folder, answer_body(), core.client)).port
         urls = {"AskOnce": server.unix_url, "redis-py": f"{SCHEME}://{server.socket}"}
         _register(folder)

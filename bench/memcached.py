@@ -71,8 +71,8 @@ def memcached(core: int | None) -> Iterator[int]:
 async def clients(port: int, options: Options, report: Report) -> dict[str, Sample]:
     """Gets a second of each client that is installed, interleaved."""
     from askonce.clock import SystemClock
-    from askonce.stores.memcached import MemcachedStore
-    from askonce.stores.memcached_ring import parse_url
+    from askonce.stores.memcached.ring import parse_url
+    from askonce.stores.memcached.store import MemcachedStore
     from askonce.testing import RecordingSink
     from askonce.units import Seconds
 

@@ -25,7 +25,7 @@ from askonce.config import BreakerConfig
 from askonce.events import Event, StepSkipped
 from askonce.flow import Plan
 from askonce.stores.hot import HotEntries
-from askonce.stores.sqlite import SqliteStore
+from askonce.stores.sqlite.store import SqliteStore
 from askonce.tiers.exact import ExactTier
 from askonce.units import Seconds
 from bench.report import tell

@@ -139,7 +139,7 @@ class Own:
     async def _open(self, folder: Path) -> None:
         from askonce.config import SemanticConfig
         from askonce.embedders.onnx import OnnxEmbedder
-        from askonce.stores.sqlite import SqliteStore
+        from askonce.stores.sqlite.store import SqliteStore
         from askonce.tiers.semantic import SemanticTier
         from askonce.trust.desk import TrustDesk
         from askonce.trust.ledger import Place, Policy

@@ -16,7 +16,7 @@ from tests.servers.memcached import memcached
 from tests.servers.postgres import postgres
 from tests.servers.redis import redis
 
-from askonce.stores import memcached_server
+from askonce.stores.memcached import server as memcached_server
 from askonce.stores.redis import link
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from askonce.invalidation.desk import InvalidationDesk
 from askonce.invalidation.files import FileWatch, follow_files
 from askonce.invalidation.watch import Watch
 from askonce.ports import Selector
-from askonce.stores.memory import MemoryStore
-from askonce.stores.revocations import MemoryRevocations
+from askonce.stores.memory import MemoryRevocations, MemoryStore
 from askonce.testing import FakeClock, RecordingSink
 from askonce.units import Seconds
 

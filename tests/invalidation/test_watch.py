@@ -13,8 +13,7 @@ from askonce.errors import ConfigError, StoreError
 from askonce.invalidation.desk import InvalidationDesk, Request
 from askonce.invalidation.watch import PAGE, Watch
 from askonce.ports import Put, Revocation, Selector
-from askonce.stores.memory import MemoryStore
-from askonce.stores.revocations import MemoryRevocations
+from askonce.stores.memory import MemoryRevocations, MemoryStore
 from askonce.testing import FakeClock, RecordingSink
 from askonce.units import Cosine, Seconds, UnixTime
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.stores import sqlite_child
-from tests.stores.sqlite_child import KEYS, is_right, key_of, open_at
-from tests.stores.sqlite_support import (
+from tests.stores.sqlite import sqlite_child
+from tests.stores.sqlite.sqlite_child import KEYS, is_right, key_of, open_at
+from tests.stores.sqlite.sqlite_support import (
     BOUND,
     FOLDER_BOUND,
     HOUR,

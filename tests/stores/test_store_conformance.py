@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from askonce.stores.memory import MemoryStore
-from askonce.stores.sqlite import SqliteStore
+from askonce.stores.sqlite.store import SqliteStore
 from askonce.testing import (
     FakeClock,
     RecordingSink,

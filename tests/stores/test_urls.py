@@ -10,7 +10,7 @@ import pytest
 from askonce.errors import ConfigError
 from askonce.stores import urls
 from askonce.stores.memory import MemoryStore, open_memory
-from askonce.stores.sqlite import SqliteStore
+from askonce.stores.sqlite.store import SqliteStore
 from askonce.testing import FakeClock, RecordingSink
 
 if TYPE_CHECKING:

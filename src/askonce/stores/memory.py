@@ -10,7 +10,7 @@ import msgspec
 
 from askonce.errors import StoreError
 from askonce.events import Evicted, HeldBytes
-from askonce.ports import Owned, Owner, Put, StoreStats
+from askonce.ports import Owned, Owner, Put, Revocation, RevocationPage, StoreStats
 from askonce.units import Bytes, UnixTime
 
 if TYPE_CHECKING:
@@ -258,6 +258,38 @@ class MemoryStore:
         return entries
 
 
+class MemoryRevocations:
+    """A `RevocationLog` of one process: what was stored before it began is dead to it."""
+
+    def __init__(self, *, clock: Clock) -> None:
+        """Begin past every log before this one."""
+        self._birth = int(clock.now() * 1_000_000)
+        self._rules: list[Revocation] = []
+        self._closed = False
+
+    async def append(self, rule: Revocation) -> int:
+        """See `RevocationLog`."""
+        self._check_open()
+        seq = self._birth + len(self._rules) + 1
+        self._rules.append(msgspec.structs.replace(rule, seq=seq))
+        return seq
+
+    async def read(self, after: int, limit: int) -> RevocationPage:
+        """See `RevocationLog`."""
+        self._check_open()
+        first = max(after - self._birth, 0)
+        rules = tuple(self._rules[first : first + limit])
+        return RevocationPage(self._birth, self._birth + len(self._rules), rules)
+
+    async def close(self) -> None:
+        """See `RevocationLog`."""
+        self._closed = True
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreError("the revocation log is closed")
+
+
 def open_memory(
     url: str,  # noqa: ARG001 - it has nothing more to say
     *,
@@ -268,3 +300,14 @@ def open_memory(
 ) -> MemoryStore:
     """Open `memory`."""
     return MemoryStore(clock=clock, sink=sink, max_bytes=max_bytes)
+
+
+def open_memory_revocations(
+    url: str,  # noqa: ARG001 - every opener has the same face
+    *,
+    clock: Clock,
+    sink: Sink,  # noqa: ARG001
+    data_dir: Path,  # noqa: ARG001
+) -> MemoryRevocations:
+    """A log for one process."""
+    return MemoryRevocations(clock=clock)

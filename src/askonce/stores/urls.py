@@ -22,9 +22,9 @@ REDIS = (
     *("valkey", "valkeys", "valkey+unix", "valkey+sentinel", "valkey+cluster"),
 )
 BUILT_IN = {
-    "memcached": "askonce.stores.memcached:open_memcached",
+    "memcached": "askonce.stores.memcached.store:open_memcached",
     "memory": "askonce.stores.memory:open_memory",
-    "sqlite": "askonce.stores.sqlite:open_sqlite",
+    "sqlite": "askonce.stores.sqlite.store:open_sqlite",
     **dict.fromkeys(REDIS, "askonce.stores.redis.store:open_redis"),
 }
 
@@ -33,9 +33,9 @@ LOCAL = frozenset({"memory", "sqlite"})
 
 
 REVOCATIONS = {
-    "memcached": "askonce.stores.memcached_log:open_memcached_revocations",
-    "memory": "askonce.stores.revocations:open_memory_revocations",
-    "sqlite": "askonce.stores.revocations:open_sqlite_revocations",
+    "memcached": "askonce.stores.memcached.revocations:open_memcached_revocations",
+    "memory": "askonce.stores.memory:open_memory_revocations",
+    "sqlite": "askonce.stores.sqlite.revocations:open_sqlite_revocations",
     **dict.fromkeys(REDIS, "askonce.stores.redis.revocations:open_redis_revocations"),
 }
 """Logs of what was taken back, by the scheme of the store that they stand beside."""

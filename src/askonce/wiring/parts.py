@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from askonce.embedders.kinds import open_embedder
 from askonce.errors import CacheFault, ConfigError
 from askonce.stores.envelope import Envelope, KeyRing, SealedStore, read_keys
-from askonce.stores.evidence import open_evidence
+from askonce.stores.sqlite.evidence import open_evidence
 from askonce.stores.urls import LOCAL, namespace_of, open_revocations, open_store
 from askonce.upstreams.http import HttpUpstream
 from askonce.vectors.binding import Binding

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from askonce.errors import StoreError
 from askonce.events import Evicted, HeldBytes
-from askonce.stores import sqlite_writes as writes
-from askonce.stores.sqlite_file import ENTRIES, Broken, Schema, Session, StoreFile
+from askonce.stores.sqlite import writes
+from askonce.stores.sqlite.file import ENTRIES, Broken, Schema, Session, StoreFile
 from askonce.units import Bytes
 from askonce.worker import Worker, WorkerBusy, WorkerClosed
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from askonce.events import Event, Part
     from askonce.ports import Clock, Sink
-    from askonce.stores.sqlite_keys import KeyRecord
+    from askonce.stores.sqlite.keys import KeyRecord
 
 T = TypeVar("T")
 

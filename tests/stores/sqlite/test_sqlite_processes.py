@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.stores import sqlite_child
-from tests.stores.sqlite_support import (
+from tests.stores.sqlite import sqlite_child
+from tests.stores.sqlite.sqlite_support import (
     BOUND,
     FOLDER_BOUND,
     HOUR,

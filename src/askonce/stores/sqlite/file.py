@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from askonce.errors import StoreError
-from askonce.stores.sqlite_keys import path_beside, retire
+from askonce.stores.sqlite.keys import path_beside, retire
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,6 +37,15 @@ CHECKPOINT_BYTES = 4 * 1024 * 1024
 BUSY_MS = 20
 LEAST_PAGES = 64
 OPEN_BUSY_SECONDS = 2.0
+
+ADDED = """CREATE TRIGGER entry_added AFTER INSERT ON entry BEGIN
+    UPDATE held SET entries = entries + 1, size = size + new.size, cost = cost + new.cost;
+END"""
+"""Keeps `held` true as rows come."""
+REMOVED = """CREATE TRIGGER entry_removed AFTER DELETE ON entry BEGIN
+    UPDATE held SET entries = entries - 1, size = size - old.size, cost = cost - old.cost;
+END"""
+"""And as they go, where nothing goes with them."""
 
 ENTRY_TABLES = (
     """CREATE TABLE entry (
@@ -67,15 +76,18 @@ ENTRY_TABLES = (
         WHERE tenant = old.tenant AND namespace = old.namespace;
         DELETE FROM owner WHERE tenant = old.tenant AND namespace = old.namespace AND entries = 0;
     END""",
-    """CREATE TRIGGER entry_added AFTER INSERT ON entry BEGIN
-        UPDATE held SET entries = entries + 1, size = size + new.size, cost = cost + new.cost;
-    END""",
+    ADDED,
     """CREATE TRIGGER entry_removed AFTER DELETE ON entry BEGIN
         UPDATE held SET entries = entries - 1, size = size - old.size, cost = cost - old.cost;
         DELETE FROM tag WHERE entry = old.id;
     END""",
 )
 """Ids grow with age, so the oldest entries lie together at the front of the table."""
+
+FOREVER = 1e18
+"""When rows of a log end: their bound is one of bytes."""
+NUMBERED = "INSERT INTO sqlite_sequence VALUES ('entry', ?)"
+"""The seed of a log: its numbers grow past those of every file before it."""
 
 HELD_TABLE = """CREATE TABLE held (
     id INTEGER PRIMARY KEY CHECK (id = 0),

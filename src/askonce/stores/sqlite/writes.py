@@ -16,7 +16,7 @@ import msgspec
 from askonce.errors import StoreError
 from askonce.events import Evicted, HeldBytes
 from askonce.ports import Owned, Owner
-from askonce.stores.sqlite_file import ENTRY_TABLES, PAGE_BYTES, Broken, primary_code
+from askonce.stores.sqlite.file import ENTRY_TABLES, PAGE_BYTES, Broken, primary_code
 from askonce.units import Bytes
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from askonce.events import Event, Part
     from askonce.ports import Clock, Put
-    from askonce.stores.sqlite_file import Session
-    from askonce.stores.sqlite_keys import KeyRecord
+    from askonce.stores.sqlite.file import Session
+    from askonce.stores.sqlite.keys import KeyRecord
 
 T = TypeVar("T")
 

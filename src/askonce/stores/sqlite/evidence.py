@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from askonce.ports import Evidence, StoreStats
-from askonce.stores.sqlite_file import Broken, Schema
-from askonce.stores.sqlite_shared import SqliteShared
+from askonce.stores.sqlite.file import ADDED, FOREVER, NUMBERED, REMOVED, Broken, Schema
+from askonce.stores.sqlite.shared import SqliteShared
 from askonce.trust.labels import checked, retraction
 from askonce.units import Bytes
 
@@ -26,8 +26,6 @@ ROW_BYTES = 96
 
 LINGER = 0.02
 """Seconds that a record waits for others to share its transaction; nobody waits for it."""
-
-FOREVER = 1e18
 
 SCHEMA = Schema(
     application_id=0x41736B65,
@@ -46,14 +44,10 @@ SCHEMA = Schema(
         )""",
         "CREATE INDEX entry_subject ON entry (subject)",
         "CREATE INDEX entry_request ON entry (request)",
-        """CREATE TRIGGER entry_added AFTER INSERT ON entry BEGIN
-            UPDATE held SET entries = entries + 1, size = size + new.size, cost = cost + new.cost;
-        END""",
-        """CREATE TRIGGER entry_removed AFTER DELETE ON entry BEGIN
-            UPDATE held SET entries = entries - 1, size = size - old.size, cost = cost - old.cost;
-        END""",
+        ADDED,
+        REMOVED,
     ),
-    seeds=("INSERT INTO sqlite_sequence VALUES ('entry', ?)",),
+    seeds=(NUMBERED,),
 )
 """Seqs begin at the file's first epoch, so that they grow past every file before it."""
 

@@ -10,14 +10,14 @@ from base64 import urlsafe_b64encode
 from typing import TYPE_CHECKING
 
 from askonce.errors import StoreError
-from askonce.stores.memcached_items import EPOCH_BYTES
-from askonce.stores.memcached_wire import Command, Reply, ServerDown, Wire
+from askonce.stores.memcached.items import EPOCH_BYTES
+from askonce.stores.memcached.wire import Command, Reply, ServerDown, Wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from askonce.stores.memcached_items import Names
-    from askonce.stores.memcached_ring import Address
+    from askonce.stores.memcached.items import Names
+    from askonce.stores.memcached.ring import Address
 
 log = logging.getLogger(__name__)
 

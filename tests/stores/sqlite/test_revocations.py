@@ -9,7 +9,8 @@ import pytest
 
 from askonce.errors import StoreError
 from askonce.ports import Revocation, Selector
-from askonce.stores.revocations import MemoryRevocations, SqliteRevocations
+from askonce.stores.memory import MemoryRevocations
+from askonce.stores.sqlite.revocations import SqliteRevocations
 from askonce.stores.urls import open_revocations
 from askonce.testing import FakeClock, RecordingSink, check_revocations
 from askonce.units import UnixTime

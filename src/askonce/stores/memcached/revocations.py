@@ -15,10 +15,10 @@ import msgspec
 
 from askonce.errors import StoreError
 from askonce.ports import Revocation, RevocationPage
-from askonce.stores.memcached_items import ROOM, Names
-from askonce.stores.memcached_ring import MemcachedUrl, parse_url
-from askonce.stores.memcached_server import MemcachedServer
-from askonce.stores.memcached_wire import Command, Reply
+from askonce.stores.memcached.items import ROOM, Names
+from askonce.stores.memcached.ring import MemcachedUrl, parse_url
+from askonce.stores.memcached.server import MemcachedServer
+from askonce.stores.memcached.wire import Command, Reply
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ import sqlite3
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.stores.sqlite_support import (
+from tests.stores.sqlite.sqlite_support import (
     HOUR,
     MIB,
     content_of,
@@ -24,9 +24,10 @@ from tests.stores.sqlite_support import (
 
 from askonce.errors import StoreError
 from askonce.events import Evicted
-from askonce.stores import sqlite_file, sqlite_writes
-from askonce.stores.sqlite import SqliteStore
-from askonce.stores.sqlite_file import SCHEMA_VERSION
+from askonce.stores.sqlite import file as sqlite_file
+from askonce.stores.sqlite import writes as sqlite_writes
+from askonce.stores.sqlite.file import SCHEMA_VERSION
+from askonce.stores.sqlite.store import SqliteStore
 from askonce.testing import FakeClock, RecordingSink
 
 if TYPE_CHECKING:
@@ -266,7 +267,7 @@ async def test_sheds_when_too_many_wait(path: Path) -> None:
 
 async def test_sheds_when_too_many_bytes_wait(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Values that wait to be written take a bounded amount of memory."""
-    monkeypatch.setattr("askonce.stores.sqlite.WAITING_BYTES", 3 * MIB)
+    monkeypatch.setattr("askonce.stores.sqlite.store.WAITING_BYTES", 3 * MIB)
     async with opened(path) as store:
         outcomes = await asyncio.gather(
             *(store.put(key(number), bytes(MIB), ttl=HOUR) for number in range(5)),

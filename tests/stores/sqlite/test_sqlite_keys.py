@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.stores import sqlite_child
-from tests.stores.sqlite_support import HOUR, MIB, key, opened
+from tests.stores.sqlite import sqlite_child
+from tests.stores.sqlite.sqlite_support import HOUR, MIB, key, opened
 
 from askonce.ports import Put, SupportsAbsence, SupportsPutMany
-from askonce.stores import sqlite_keys
 from askonce.stores.memory import MemoryStore
+from askonce.stores.sqlite import keys as sqlite_keys
 from askonce.testing import FakeClock, RecordingSink
 
 if TYPE_CHECKING:
-    from askonce.stores.sqlite import SqliteStore
+    from askonce.stores.sqlite.store import SqliteStore
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,7 @@ import string
 from hypothesis import given
 from hypothesis import strategies as st
 
-from askonce.stores.memcached_items import (
+from askonce.stores.memcached.items import (
     EPOCH_BYTES,
     Names,
     bloom,

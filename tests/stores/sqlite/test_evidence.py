@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from blockbuster import blockbuster_ctx
-from tests.stores.sqlite_support import MIB, content_of, overwrite, set_aside
+from tests.stores.sqlite.sqlite_support import MIB, content_of, overwrite, set_aside
 
 from askonce.errors import StoreError
-from askonce.stores.evidence import SqliteEvidence, open_evidence
-from askonce.stores.sqlite import SqliteStore
+from askonce.stores.sqlite.evidence import SqliteEvidence, open_evidence
+from askonce.stores.sqlite.store import SqliteStore
 from askonce.testing import FakeClock, RecordingSink
 from askonce.testing.evidence import MemoryEvidenceLog, check_evidence_log, example_evidence
 from askonce.units import Seconds

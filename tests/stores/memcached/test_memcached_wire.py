@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from askonce.errors import StoreError
-from askonce.stores import memcached_wire
-from askonce.stores.memcached_wire import Command, ServerDown, Wire
+from askonce.stores.memcached import wire as memcached_wire
+from askonce.stores.memcached.wire import Command, ServerDown, Wire
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

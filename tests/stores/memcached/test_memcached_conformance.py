@@ -9,8 +9,8 @@ import pytest
 from tests.servers.memcached import cluster, url_of
 
 from askonce.clock import SystemClock
-from askonce.stores.memcached import MemcachedStore
-from askonce.stores.memcached_ring import parse_url
+from askonce.stores.memcached.ring import parse_url
+from askonce.stores.memcached.store import MemcachedStore
 from askonce.testing import RecordingSink, check_store, check_store_epoch, check_store_tags
 
 if TYPE_CHECKING:

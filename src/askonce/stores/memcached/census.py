@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from askonce.errors import StoreError
-from askonce.stores.memcached_items import EPOCH_BYTES, HEAD_BYTES, bloom, unpack
-from askonce.stores.memcached_wire import Command, Reply
+from askonce.stores.memcached.items import EPOCH_BYTES, HEAD_BYTES, bloom, unpack
+from askonce.stores.memcached.wire import Command, Reply
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from askonce.ports import Clock
-    from askonce.stores.memcached_items import Names
-    from askonce.stores.memcached_ring import Address
-    from askonce.stores.memcached_server import MemcachedServer
+    from askonce.stores.memcached.items import Names
+    from askonce.stores.memcached.ring import Address
+    from askonce.stores.memcached.server import MemcachedServer
 
 log = logging.getLogger(__name__)
 

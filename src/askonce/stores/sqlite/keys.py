@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     import sqlite3
 
-    from askonce.stores.sqlite_file import Identity
+    from askonce.stores.sqlite.file import Identity
 
 SUFFIX = "-keys"
 BYTES_PER_CELL = 128

@@ -1,4 +1,4 @@
-"""Logs of what was taken back: in memory for one process, in a SQLite file for those of a host."""
+"""The log of what was taken back: one SQLite file, shared by the processes of a host."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from askonce.errors import StoreError
 from askonce.ports import Revocation, RevocationPage
-from askonce.stores.sqlite_file import Broken, Schema
-from askonce.stores.sqlite_shared import SqliteShared
+from askonce.stores.sqlite.file import ADDED, FOREVER, NUMBERED, REMOVED, Broken, Schema
+from askonce.stores.sqlite.shared import SqliteShared
 
 if TYPE_CHECKING:
     import sqlite3
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 MAX_BYTES = 64 * 1024 * 1024
 """Some 300,000 rules; when the oldest leave, what is as old is taken back with them."""
 ROW_BYTES = 64
-FOREVER = 1e18
-
 SCHEMA = Schema(
     application_id=0x41736B72,
     version=1,
@@ -37,51 +34,15 @@ SCHEMA = Schema(
             checksum INTEGER NOT NULL,
             value BLOB NOT NULL
         )""",
-        """CREATE TRIGGER entry_added AFTER INSERT ON entry BEGIN
-            UPDATE held SET entries = entries + 1, size = size + new.size, cost = cost + new.cost;
-        END""",
-        """CREATE TRIGGER entry_removed AFTER DELETE ON entry BEGIN
-            UPDATE held SET entries = entries - 1, size = size - old.size, cost = cost - old.cost;
-        END""",
+        ADDED,
+        REMOVED,
     ),
-    seeds=("INSERT INTO sqlite_sequence VALUES ('entry', ?)",),
+    seeds=(NUMBERED,),
 )
 """Numbers begin at the file's first epoch, so that they grow past every file before it."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Revocation).decode
-
-
-class MemoryRevocations:
-    """A `RevocationLog` of one process: what was stored before it began is dead to it."""
-
-    def __init__(self, *, clock: Clock) -> None:
-        """Begin past every log before this one."""
-        self._birth = int(clock.now() * 1_000_000)
-        self._rules: list[Revocation] = []
-        self._closed = False
-
-    async def append(self, rule: Revocation) -> int:
-        """See `RevocationLog`."""
-        self._check_open()
-        seq = self._birth + len(self._rules) + 1
-        self._rules.append(msgspec.structs.replace(rule, seq=seq))
-        return seq
-
-    async def read(self, after: int, limit: int) -> RevocationPage:
-        """See `RevocationLog`."""
-        self._check_open()
-        first = max(after - self._birth, 0)
-        rules = tuple(self._rules[first : first + limit])
-        return RevocationPage(self._birth, self._birth + len(self._rules), rules)
-
-    async def close(self) -> None:
-        """See `RevocationLog`."""
-        self._closed = True
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise StoreError("the revocation log is closed")
 
 
 class SqliteRevocations(SqliteShared):
@@ -142,17 +103,6 @@ def _rule(row: tuple[int, int, bytes]) -> Revocation:
         return msgspec.structs.replace(_decode(value), seq=seq)
     except msgspec.MsgspecError as error:
         raise Broken("a rule is none") from error
-
-
-def open_memory_revocations(
-    url: str,  # noqa: ARG001 - every opener has the same face
-    *,
-    clock: Clock,
-    sink: Sink,  # noqa: ARG001
-    data_dir: Path,  # noqa: ARG001
-) -> MemoryRevocations:
-    """A log for one process."""
-    return MemoryRevocations(clock=clock)
 
 
 def open_sqlite_revocations(

@@ -12,10 +12,10 @@ from tests.servers.memcached import Memcached, cluster, url_of
 from askonce.clock import SystemClock
 from askonce.errors import StoreError
 from askonce.ports import Revocation, Selector
-from askonce.stores import memcached_log
-from askonce.stores.memcached_log import MemcachedRevocations
-from askonce.stores.memcached_ring import parse_url
-from askonce.stores.memcached_wire import Command
+from askonce.stores.memcached import revocations as memcached_log
+from askonce.stores.memcached.revocations import MemcachedRevocations
+from askonce.stores.memcached.ring import parse_url
+from askonce.stores.memcached.wire import Command
 from askonce.testing import check_revocations
 from askonce.units import UnixTime
 

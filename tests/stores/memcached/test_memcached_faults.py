@@ -16,10 +16,10 @@ from tests.servers.memcached import Memcached, cluster, url_of
 from askonce.clock import SystemClock
 from askonce.errors import StoreError
 from askonce.events import AdmissionRefused, Unreadable
-from askonce.stores.memcached import MemcachedStore
-from askonce.stores.memcached_items import Names
-from askonce.stores.memcached_ring import parse_url
-from askonce.stores.memcached_wire import Command, ServerDown
+from askonce.stores.memcached.items import Names
+from askonce.stores.memcached.ring import parse_url
+from askonce.stores.memcached.store import MemcachedStore
+from askonce.stores.memcached.wire import Command, ServerDown
 from askonce.testing import RecordingSink
 from askonce.units import Seconds
 
@@ -178,7 +178,7 @@ async def test_whatever_epoch_is_lost_nothing_comes_back(one: Memcached) -> None
 
 
 async def _listed(store: MemcachedStore, part: bytes) -> list[bytes]:
-    from askonce.stores.memcached_census import listed
+    from askonce.stores.memcached.census import listed
 
     address = store._servers[0].address
     return [each.name async for each in listed(address, b"") if part in each.name]

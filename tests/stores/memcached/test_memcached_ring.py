@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from askonce.errors import ConfigError
-from askonce.stores.memcached_ring import Address, Ring, parse_url
+from askonce.stores.memcached.ring import Address, Ring, parse_url
 
 KEYS = [number.to_bytes(32, "big") for number in range(4000)]
 NAMES = [f"10.0.0.{number}:11211" for number in range(8)]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from blockbuster import blockbuster_ctx
-from tests.stores.sqlite_support import (
+from tests.stores.sqlite.sqlite_support import (
     HOUR,
     MIB,
     held_rightly,
@@ -20,8 +20,8 @@ from tests.stores.sqlite_support import (
 
 from askonce.errors import ConfigError
 from askonce.events import Evicted, HeldBytes
-from askonce.stores import sqlite_writes
-from askonce.stores.sqlite import open_sqlite
+from askonce.stores.sqlite import writes as sqlite_writes
+from askonce.stores.sqlite.store import open_sqlite
 from askonce.testing import FakeClock, RecordingSink
 from askonce.units import Seconds
 

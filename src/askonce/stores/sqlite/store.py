@@ -9,10 +9,10 @@ from urllib.parse import unquote, urlsplit
 from askonce.errors import ConfigError, StoreError
 from askonce.events import Evicted
 from askonce.ports import Owned, Put, StoreStats
-from askonce.stores import sqlite_writes as writes
-from askonce.stores.sqlite_file import Broken
-from askonce.stores.sqlite_keys import KeyRecord, KnownKeys
-from askonce.stores.sqlite_shared import SqliteShared
+from askonce.stores.sqlite import writes
+from askonce.stores.sqlite.file import Broken
+from askonce.stores.sqlite.keys import KeyRecord, KnownKeys
+from askonce.stores.sqlite.shared import SqliteShared
 from askonce.units import Bytes
 
 if TYPE_CHECKING:

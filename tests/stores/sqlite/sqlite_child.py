@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from askonce.errors import StoreError
-from askonce.stores.sqlite import SqliteStore
+from askonce.stores.sqlite.store import SqliteStore
 from askonce.testing import RecordingSink
 from askonce.units import Seconds, UnixTime
 

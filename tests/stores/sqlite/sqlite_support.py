@@ -6,7 +6,7 @@ import contextlib
 import sqlite3
 from typing import TYPE_CHECKING
 
-from askonce.stores.sqlite import SqliteStore
+from askonce.stores.sqlite.store import SqliteStore
 from askonce.testing import FakeClock, RecordingSink
 from askonce.units import Seconds
 

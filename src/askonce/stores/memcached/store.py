@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, TypeVar
 from askonce.errors import StoreError
 from askonce.events import AdmissionRefused, Evicted, Unreadable
 from askonce.ports import StoreStats
-from askonce.stores.memcached_census import Census, Swept
-from askonce.stores.memcached_items import (
+from askonce.stores.memcached.census import Census, Swept
+from askonce.stores.memcached.items import (
     EPOCH_BYTES,
     HEAD_BYTES,
     ROOM,
@@ -25,9 +25,9 @@ from askonce.stores.memcached_items import (
     tag_digest,
     unpack,
 )
-from askonce.stores.memcached_ring import MemcachedUrl, Ring, parse_url
-from askonce.stores.memcached_server import MemcachedServer, failed, get, new_epoch, put, remove
-from askonce.stores.memcached_wire import Command, ServerDown
+from askonce.stores.memcached.ring import MemcachedUrl, Ring, parse_url
+from askonce.stores.memcached.server import MemcachedServer, failed, get, new_epoch, put, remove
+from askonce.stores.memcached.wire import Command, ServerDown
 from askonce.units import Bytes
 
 if TYPE_CHECKING:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -77,4 +78,4 @@ def test_a_set_left_out_is_served_by_what_the_others_teach() -> None:
     assert [each.least for each in found] == list(prior.LEVELS)
     assert all(each.different == 0 for each in found)
     assert found[0].same == 1
-    assert all(one.same >= other.same for one, other in zip(found, found[1:], strict=False))
+    assert all(one.same >= other.same for one, other in pairwise(found))

@@ -152,7 +152,8 @@ def left_out(domains: Sequence[Domain], at: int) -> list[LeftOut]:
 
 
 def _scaled(rows: Floats, mean: Floats, scale: Floats) -> Floats:
-    return np.clip((rows - mean) / scale, -_CLIP, _CLIP)
+    found: Floats = np.clip((rows - mean) / scale, -_CLIP, _CLIP)
+    return found
 
 
 def _weights(each: Domain) -> Floats:

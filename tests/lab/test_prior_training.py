@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -64,3 +65,17 @@ def test_likeness_for_and_differences_against_are_found() -> None:
     found = dict(zip(PAIR_NAMES, trained.pair.centre, strict=True))
     assert found["guard_numbers"] < 0
     assert found["differences"] == 0
+
+
+def test_a_set_left_out_is_served_by_what_the_others_teach() -> None:
+    """Numbers that differ are held back by their guard at any chance; likeness is served."""
+    taught = [Pair(f"please pay {n} now", f"pay {n} now", 1) for n in range(60)]
+    taught += [Pair(f"pay {n} now", f"sell boat {n + 7}", 0) for n in range(60)]
+    unseen = [Pair(f"please move {n} on", f"move {n} on", 1) for n in range(9)]
+    unseen += [Pair(f"move {n} on", f"move {n + 7} on", 0) for n in range(9)]
+    sets = [LabelledSet("any", pairs=tuple(pairs)) for pairs in (taught, unseen)]
+    found = prior.left_out([prior.domain(each, _read) for each in sets], 1)
+    assert [each.least for each in found] == list(prior.LEVELS)
+    assert all(each.different == 0 for each in found)
+    assert found[0].same == 1
+    assert all(one.same >= other.same for one, other in pairwise(found))

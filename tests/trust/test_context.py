@@ -92,8 +92,8 @@ def provable() -> list[Dialogue]:
 
 def test_there_are_many_dialogues_of_many_domains() -> None:
     """The fixtures are what they claim to be."""
-    assert len(ALL) >= 140
-    assert sum(not each.same for each in ALL) >= 100
+    assert len(ALL) >= 210
+    assert sum(not each.same for each in ALL) >= 150
     assert len({each.domain for each in ALL}) >= 7
 
 

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from askonce.canonical.request import Question
 
 PRECISION = 0.9
-_LIKELY = (0.5, 0.8)
+_LIKELY = 2 / 3
+"""Least P(same answer) of the shipped prior: docs/reference/prior.md says how it was chosen."""
 _FLOORS = (0.85, 0.97)
 _CANDIDATES = 5
 _LONGEST = 20
@@ -93,27 +94,18 @@ def look_at(pair: PairRead, learner: Learner) -> Look:
 
 
 def cold(name: str, pairs: Sequence[PairRead], floor: float) -> list[TrapRow]:
-    """What is served with no evidence: the static rule at some floors, the prior at two odds."""
-    learner = Learner(shipped(), len(pairs[0].one.vector)) if pairs else None
-    chances = [
-        float(probability(look_at(pair, learner).logits.max())) if learner else 0.0
-        for pair in pairs
-    ]
+    """What is served with no evidence: where no guard speaks, from a cosine or a chance on."""
+    learner = Learner(shipped(), len(pairs[0].one.vector))
+    free = [pair.comparable and veto(pair.asked, pair.cached) is None for pair in pairs]
     rows = []
     for at in dict.fromkeys((floor, *_FLOORS)):
-        passed = [_static(pair, at) for pair in pairs]
+        passed = [each and pair.cosine >= at - 1e-6 for each, pair in zip(free, pairs, strict=True)]
         rows += tally(name, f"floor {at:g} and guards", pairs, passed)
-    for least in _LIKELY:
-        passed = [
-            pair.comparable and chance >= least for pair, chance in zip(pairs, chances, strict=True)
-        ]
-        rows += tally(name, f"shipped prior, P >= {least:g}", pairs, passed)
-    return rows
-
-
-def _static(pair: PairRead, floor: float) -> bool:
-    close = pair.comparable and pair.cosine >= floor - 1e-6
-    return close and veto(pair.asked, pair.cached) is None
+    passed = [
+        each and float(probability(look_at(pair, learner).logits.max())) >= _LIKELY
+        for each, pair in zip(free, pairs, strict=True)
+    ]
+    return rows + tally(name, f"shipped prior, P >= {_LIKELY:.2f}, and guards", pairs, passed)
 
 
 def tally(name: str, rule: str, pairs: Sequence[PairRead], passed: Sequence[bool]) -> list[TrapRow]:

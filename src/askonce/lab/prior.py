@@ -16,7 +16,7 @@ from askonce.lab.stream import Neighbourhood, shuffled
 from askonce.trust import features, prior
 from askonce.trust.alignment import TokenVectors, align
 from askonce.trust.comparison import compare
-from askonce.trust.logistic import Labelled, Ridge, fit
+from askonce.trust.logistic import Labelled, Ridge, fit, probability
 from askonce.trust.reading import analyse
 
 if TYPE_CHECKING:
@@ -49,6 +49,9 @@ _CONSTANT = 0.1
 _DIFFERENCES = 0.3
 _ANSWER = 5.0
 _SHUT = 1e6
+_CLIP = 4
+LEVELS = (0.5, 0.6, 2 / 3, 0.7, 0.8, 0.9)
+"""Chances at which a prior is tried on a set that it has not seen."""
 
 
 class Domain(NamedTuple):
@@ -57,6 +60,15 @@ class Domain(NamedTuple):
     rows: Floats
     """Columns of features.NAMES."""
     labels: Floats
+
+
+class LeftOut(NamedTuple):
+    """Shares of a set that are served by a prior made without it, where no guard speaks."""
+
+    least: float
+    """P(same answer) from which on a pair is served."""
+    different: float
+    same: float
 
 
 def directions() -> NDArray[np.int8]:
@@ -115,10 +127,33 @@ def train(domains: Sequence[Domain]) -> prior.Prior:
     weights = np.concatenate([_weights(each) for each in domains])
     mean = weights @ rows / weights.sum()
     scale = np.sqrt(weights @ (rows - mean) ** 2 / weights.sum()) + np.float32(0.05)
-    scaled = np.clip((rows - mean) / scale, -4, 4)
+    scaled = _scaled(rows, mean, scale)
     columns = np.column_stack([scaled, np.zeros_like(labels), np.ones_like(labels)])
     data = Labelled(columns.astype(np.float32), labels, weights)
     return _written(mean, scale, _directed(data))
+
+
+def left_out(domains: Sequence[Domain], at: int) -> list[LeftOut]:
+    """What a prior of all other sets serves of this one, at each of LEVELS."""
+    found = train([each for place, each in enumerate(domains) if place != at])
+    rows, same = domains[at].rows, domains[at].labels > 0
+    centre = prior.column(found.pair.centre)
+    width = len(features.NAMES)
+    scaled = _scaled(rows, prior.column(found.mean), prior.column(found.scale))
+    chances = probability(scaled @ centre[:width] + centre[-1])
+    guards = [place for place, name in enumerate(features.NAMES) if name.startswith("guard_")]
+    chances[rows[:, guards].any(axis=1)] = 0
+    return [
+        LeftOut(
+            least, float((chances[~same] >= least).mean()), float((chances[same] >= least).mean())
+        )
+        for least in LEVELS
+    ]
+
+
+def _scaled(rows: Floats, mean: Floats, scale: Floats) -> Floats:
+    found: Floats = np.clip((rows - mean) / scale, -_CLIP, _CLIP)
+    return found
 
 
 def _weights(each: Domain) -> Floats:

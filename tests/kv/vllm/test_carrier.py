@@ -39,7 +39,7 @@ class World:
         return all((layer[block] == value + n).all() for n, layer in enumerate(self.layers))
 
     def store(self, blocks: list[int], epoch: int | None = 1) -> None:
-        self.carrier.store(Plan([], NAMES[: len(blocks)], blocks, epoch))
+        self.carrier.store(Plan([], NAMES[: len(blocks)], blocks, epoch, []))
 
 
 @pytest.fixture

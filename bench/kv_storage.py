@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tests.kv.vllm.replicas import replica, transfer
+from tests.kv.vllm.replicas import Replica, replica, transfer
 from tests.kv.vllm.smollm import VOCABULARY, made
 from tests.servers.redis import redis
 
@@ -64,7 +64,7 @@ def _one(model: Path, dtype: str, storage: str, prompts: list[list[int]]) -> Non
     )
 
 
-def _answers(engine: Any, prompts: list[list[int]], *, cached: int = 0) -> list[list[int]]:
+def _answers(engine: Replica, prompts: list[list[int]], *, cached: int = 0) -> list[list[int]]:
     said = []
     for prompt in prompts:
         told = engine.tell("generate", prompts=[prompt], tokens=ANSWER, patience=120)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from askonce.errors import StoreError
 from askonce.kv import auditor as module
 from askonce.kv.audit import Comparison, Record
 from askonce.kv.auditor import Action, Auditor
@@ -43,9 +44,14 @@ class World:
     ) -> Finished:
         self.pool.submit_store(1, "r", keys, views, auditor=auditor)
         found: list[Finished] = []
-        _until(lambda: found.extend(self.pool.finished()) or found)
-        (ended,) = found
-        return ended
+
+        def ended() -> bool:
+            found.extend(self.pool.finished())
+            return bool(found)
+
+        _until(ended)
+        assert len(found) == 1
+        return found[0]
 
     @property
     def record(self) -> Record:
@@ -140,7 +146,7 @@ def test_a_store_that_does_not_take_the_epoch_is_told_in_the_log(
     """And this replica serves nothing old all the same."""
 
     def fail() -> int:
-        raise module.StoreError("down")
+        raise StoreError("down")
 
     _auditor("invalidate").act(2, fail)
     assert "not told" in caplog.messages[1]

@@ -1,4 +1,4 @@
-"""On real engines: what is stored rightly audits clean, and a wrong block under a good seal is found."""
+"""Real engines find sound blocks sound, and a wrong block under a good seal."""
 
 from __future__ import annotations
 

@@ -124,7 +124,9 @@ def offloading(
         enable_kv_cache_events=False,
         extra_config={
             "cpu_bytes_to_use": 64 * ROW,
-            "secondary_tiers": [{**tier, "weights": str(model), "lookup_deadline": 1.0, "audit": 0, **told}],
+            "secondary_tiers": [
+                {**tier, "weights": str(model), "lookup_deadline": 1.0, "audit": 0, **told}
+            ],
         },
         engine_id=uuid.uuid4().hex,
         model=OffloadingModelConfig(name="some/model", dtype="float32"),

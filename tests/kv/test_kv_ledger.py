@@ -47,7 +47,7 @@ def test_an_audit_forgoes_what_loading_would_have_won() -> None:
     ledger.audit(msgspec.structs.replace(DECISION, blocks=0))
     assert ledger.audited == 2
     assert ledger.forgone_seconds == pytest.approx(0.4)
-    assert ledger.net_seconds == 0
+    assert ledger.net_seconds == 0.0
 
 
 def test_tokens_are_counted_by_source_and_ledgers_add_up() -> None:

@@ -80,6 +80,9 @@ def test_what_is_no_number() -> None:
     comparison, values = Comparison("float32"), _values()
     odd = values.copy()
     odd[[3, 700]] = np.nan, np.inf
+    last = odd.copy()
+    last[-1] += 0.5
+    assert 0 < comparison.error(_block("float32", odd), _block("float32", last)) < 1
     odd_block, block = _block("float32", odd), _block("float32", values)
     assert comparison.error(odd_block, odd_block) == 0.0
     assert comparison.error(odd_block, block) == WORST

@@ -65,6 +65,13 @@ class Engine:
             "finish": [each.outputs[0].finish_reason for each in answers],
         }
 
+    def audit(self) -> dict[str, Any]:
+        """Hold every hit from now on against the store; the settings must have some share."""
+        from askonce.kv.audit import Sample
+
+        self._connectors()[0]._economy._audit = Sample(1.0, lambda: 0.0)
+        return {"done": True}
+
     def storm(self, prompts: list[list[int]], *, steps: int) -> dict[str, Any]:
         """Ask all, let the engine step so often, abort all, and run until nothing is left."""
         from vllm import SamplingParams

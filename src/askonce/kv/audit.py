@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from askonce.kv.ports import Buffer
 
-TOLERANCES: Final[Mapping[str, float]] = {"float32": 0.001, "float16": 0.05, "bfloat16": 0.2}
+TOLERANCES: Final[Mapping[str, float]] = {"float32": 0.001, "float16": 0.1, "bfloat16": 0.5}
 """Error up to which two blocks count as the same, by the engine's type of KV."""
-LOSSY: Final = 0.2
+LOSSY: Final = 0.5
 """The same where blocks are stored as `int8`, and later blocks were computed on top of such."""
 WORST: Final = 2.0
 """Error of values that are opposite, or of which one is no number."""

@@ -1,9 +1,9 @@
 # The few commands of this repository; each installs what it needs into .venv first.
 PYTHON = $(shell scripts/find-python)
 BIN = .venv/bin
-CORE = src/askonce/canonical/*,src/askonce/policy/*,src/askonce/trust/*,src/askonce/tiers/*,src/askonce/flow.py,src/askonce/kv/sketch.py,src/askonce/kv/reuse.py,src/askonce/kv/admission.py,src/askonce/kv/fit.py,src/askonce/kv/prefill.py,src/askonce/kv/gate.py,src/askonce/kv/ledger.py,src/askonce/kv/usage.py,src/askonce/kv/curves.py,src/askonce/kv/sizes.py,src/askonce/kv/plan.py,src/askonce/errors.py,src/askonce/events.py,src/askonce/units.py,src/askonce/config.py,src/askonce/ports/*
+CORE = src/askonce/canonical/*,src/askonce/policy/*,src/askonce/trust/*,src/askonce/tiers/*,src/askonce/flow.py,src/askonce/kv/sketch.py,src/askonce/kv/reuse.py,src/askonce/kv/admission.py,src/askonce/kv/fit.py,src/askonce/kv/prefill.py,src/askonce/kv/gate.py,src/askonce/kv/ledger.py,src/askonce/kv/usage.py,src/askonce/kv/audit.py,src/askonce/kv/floats.py,src/askonce/kv/curves.py,src/askonce/kv/sizes.py,src/askonce/kv/plan.py,src/askonce/errors.py,src/askonce/events.py,src/askonce/units.py,src/askonce/config.py,src/askonce/ports/*
 
-.PHONY: serve example story test test-stores test-kv test-kv-vllm servers check format lint lint-deploy types contracts coverage docs bench bench-stores bench-kv bench-kv-vllm bench-peers pins serve-env dev-env vllm-env clean
+.PHONY: serve example story test test-stores test-kv test-kv-vllm servers check format lint lint-deploy types contracts coverage docs bench bench-stores bench-kv bench-kv-vllm bench-kv-storage bench-peers pins serve-env dev-env vllm-env clean
 
 serve: serve-env ## start AskOnce; ARGS="--port 8401" passes flags
 	$(BIN)/askonce serve $(ARGS)
@@ -67,6 +67,9 @@ bench: dev-env ## measure; ARGS="exact" passes names
 
 bench-kv-vllm: dev-env servers vllm-env ## measure a prefix computed, held and loaded, on real engines
 	TEST_SERVERS=$(CURDIR)/.venv/servers PYTHONPATH=src:. .venv-vllm/bin/python -m bench.kv_vllm
+
+bench-kv-storage: dev-env servers vllm-env ## measure what int8 storage does to answers, on real engines
+	TEST_SERVERS=$(CURDIR)/.venv/servers PYTHONPATH=src:. .venv-vllm/bin/python -m bench.kv_storage
 
 bench-kv: dev-env servers ## measure the shared KV tier beside a bare socket and LMCache's pattern
 	$(BIN)/python -m bench kv kvsim $(ARGS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from askonce.kv.gate import Decision
@@ -37,6 +38,16 @@ def test_a_load_that_was_late_is_counted_as_lost() -> None:
     assert ledger.lost_seconds == pytest.approx(1.4)
     assert ledger.net_seconds == pytest.approx(-1.4)
     assert ledger.load_seconds == pytest.approx(2.3)
+
+
+def test_an_audit_forgoes_what_loading_would_have_won() -> None:
+    """Which is no loss: the prompt takes as long as without a tier."""
+    ledger = Ledger()
+    ledger.audit(DECISION)
+    ledger.audit(msgspec.structs.replace(DECISION, blocks=0))
+    assert ledger.audited == 2
+    assert ledger.forgone_seconds == pytest.approx(0.4)
+    assert ledger.net_seconds == 0.0
 
 
 def test_tokens_are_counted_by_source_and_ledgers_add_up() -> None:

@@ -7,6 +7,7 @@ import statistics
 import time
 from typing import TYPE_CHECKING, cast
 
+from askonce.cli.kv_figures import fleet_table, page_at
 from askonce.clock import SystemClock
 from askonce.errors import ConfigError, StoreError
 from askonce.kv.block import HEADER_BYTES, BlockKey, Sealer, told_by
@@ -72,6 +73,8 @@ def _stat(transport: BlockTransport, arguments: argparse.Namespace, secret: byte
         )
         record = told_by(header) if said == "done" else None
         print(f"epoch {record.epoch}" if record else f"no epoch: {said}")
+    if arguments.metrics:
+        print("\n".join(fleet_table(page_at(each) for each in arguments.metrics)))
     del secret
     return int(any(fields is None for fields in told.values()))
 

@@ -15,7 +15,9 @@ def add_kv(parser: argparse.ArgumentParser) -> None:
     add_plan(commands)
     store, model = _store(), _model()
     said = "say how the store is, and a model's epoch"
-    commands.add_parser("stat", parents=[store, model], help=said)
+    stat = commands.add_parser("stat", parents=[store, model], help=said)
+    pages = "an engine's `/metrics`, for what sharing saved and what audits found; may be repeated"
+    stat.add_argument("--metrics", action="append", metavar="URL", help=pages)
     inspect = commands.add_parser("inspect", parents=[store], help="read a block's header")
     inspect.add_argument("key", nargs="?", help="a block's key as the store has it")
     bench = commands.add_parser("bench", parents=[store], help="measure the store from here")

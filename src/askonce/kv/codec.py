@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from askonce.errors import ConfigError, MissingExtra
 
@@ -49,11 +49,13 @@ class Int8:
         """dtype: the engine's, `float16`, `bfloat16` or `float32`; raises ConfigError."""
         try:
             import numpy as np
+
+            from askonce.kv.floats import FLOATS, floats_of
         except ImportError:
             raise MissingExtra("numpy", "kv") from None
-        if dtype not in {"float16", "bfloat16", "float32"}:
+        if dtype not in FLOATS:
             raise ConfigError(f"int8 storage needs KV in 16 or 32 bit floats, not {dtype!r}")
-        self._np = np
+        self._np, self._floats_of = np, floats_of
         self._dtype = dtype
         self._width = 4 if dtype == "float32" else 2
 
@@ -68,7 +70,7 @@ class Int8:
         """Scales, then values."""
         np = self._np
         stored = bytearray(self.stored_bytes(memoryview(block).nbytes))
-        values = self._floats(block).reshape(-1, GROUP)
+        values = self._floats_of(block, self._dtype).reshape(-1, GROUP)
         scales = np.abs(values).max(axis=1) / np.float32(127)
         scales[~np.isfinite(scales)] = 0
         split = len(scales) * _SCALE_BYTES
@@ -91,10 +93,3 @@ class Int8:
             np.frombuffer(block, np.uint16)[:] = rounded
         else:
             np.frombuffer(block, self._dtype)[:] = values
-
-    def _floats(self, block: Buffer) -> Any:  # noqa: ANN401 - an array of numpy
-        np = self._np
-        if self._dtype == "bfloat16":
-            wide = np.frombuffer(block, np.uint16).astype(np.uint32) << np.uint32(16)
-            return wide.view("<f4")
-        return np.frombuffer(block, self._dtype).astype("<f4")

@@ -7,6 +7,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
+from askonce.kv.audit import Record
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
@@ -33,6 +35,12 @@ METRICS: Final[Mapping[str, tuple[str, str]]] = {
     "askonce_kv_open_lookups": ("", "Lookups without an answer."),
     "askonce_kv_epoch_age_seconds": ("", "Time since the epoch was last read from the store."),
     "askonce_kv_breaker_open": ("", "1 while the store is left alone after failures."),
+    "askonce_kv_audited_blocks_total": (
+        "verdict",
+        "Stored blocks held against computed ones: `agrees`, `disagrees`, or `undone`.",
+    ),
+    "askonce_kv_audit_error_total": ("", "Sum of the errors of audited blocks."),
+    "askonce_kv_audit_error_max": ("", "The largest of them."),
 }
 """Name to labels and meaning."""
 
@@ -54,6 +62,7 @@ class PoolFigures:
     epoch: int | None
     """None while it is not known, and nothing is served."""
     epoch_age: float
+    audit: Record
 
     def samples(self) -> Iterator[tuple[str, tuple[str, ...], float]]:
         """Every metric as name, values of its labels in order, and value."""
@@ -72,6 +81,15 @@ class PoolFigures:
         yield "askonce_kv_open_lookups", (), self.open_lookups
         yield "askonce_kv_epoch_age_seconds", (), self.epoch_age
         yield "askonce_kv_breaker_open", (), float(self.breaker != "closed")
+        told = self.audit
+        for verdict, count in (
+            ("agrees", told.agreed),
+            ("disagrees", told.disagreed),
+            ("undone", told.undone),
+        ):
+            yield "askonce_kv_audited_blocks_total", (verdict,), count
+        yield "askonce_kv_audit_error_total", (), told.errors
+        yield "askonce_kv_audit_error_max", (), told.worst
 
 
 class Tally:
@@ -85,6 +103,7 @@ class Tally:
         self._bytes: Counter[Operation] = Counter()
         self._calls: Counter[Operation] = Counter()
         self._seconds: dict[Operation, float] = {}
+        self._audit = Record()
 
     def count(
         self, operation: Operation, outcomes: Iterable[str], *, size: int, seconds: float
@@ -101,6 +120,16 @@ class Tally:
         """Blocks were received and refused."""
         with self._lock:
             self._flaws.update(flaws)
+
+    def audited(self, error: float, tolerance: float) -> None:
+        """A stored block was held against one that the engine computed."""
+        with self._lock:
+            self._audit = self._audit.heard(error, tolerance)
+
+    def unaudited(self, count: int) -> None:
+        """So many should have been."""
+        with self._lock:
+            self._audit = self._audit.missed(count)
 
     def figures(
         self,
@@ -124,4 +153,5 @@ class Tally:
                 breaker=breaker,
                 epoch=epoch,
                 epoch_age=epoch_age,
+                audit=self._audit,
             )

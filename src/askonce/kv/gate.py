@@ -22,8 +22,9 @@ from askonce.units import Bytes, Seconds, Tokens
 if TYPE_CHECKING:
     from askonce.kv.prefill import PrefillModel, StoreModel
 
-Why = Literal["nothing-stored", "pays", "part-pays", "recompute"]
-"""The engine has nothing to load; all or the first of it pays; computing is cheaper."""
+Why = Literal["nothing-stored", "pays", "part-pays", "recompute", "audited"]
+"""The engine has nothing to load; all or the first of it pays; computing is cheaper, or is done to
+see whether what is stored is right."""
 
 _MOST_CHARGED: Final = 3.0
 _LONGEST: Final = 1 << 17

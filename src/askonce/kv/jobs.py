@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from askonce.kv.auditor import Auditor
     from askonce.kv.block import BlockKey
     from askonce.kv.shelf import BlockOutcome
     from askonce.units import Seconds
@@ -43,6 +44,8 @@ class Job:
     """At the moment of submission: what was computed before a bump is never stored after it."""
     began: Seconds
     deadline: Seconds
+    auditor: Auditor | None = None
+    """Holds what the store has already against the views."""
     state: Literal["queued", "running", "ended"] = "queued"
 
 
@@ -60,6 +63,7 @@ class Finished:
     """Payload bytes of the blocks that are done."""
     seconds: float
     """Since submission."""
+    audited: bool = False
 
     @property
     def done(self) -> list[BlockKey]:
@@ -160,7 +164,17 @@ class Desk:
         _remove(self._jobs, job.request, job)
         size = sum(v.nbytes for v, said in zip(job.views, outcomes, strict=True) if said == "done")
         told = tuple(outcomes)
-        ended = Finished(job.id, job.kind, job.request, job.keys, told, size, now - job.began)
+        took = now - job.began
+        ended = Finished(
+            job.id,
+            job.kind,
+            job.request,
+            job.keys,
+            told,
+            size,
+            took,
+            audited=job.auditor is not None,
+        )
         self._finished.append(ended)
         return ended
 

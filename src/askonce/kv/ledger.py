@@ -35,6 +35,10 @@ class Ledger(msgspec.Struct, kw_only=True):
     """Loads that made their request slower."""
     refused: int = 0
     """Requests with blocks in the store that were cheaper to compute."""
+    audited: int = 0
+    """Requests with blocks in the store that were computed for an audit."""
+    forgone_seconds: float = 0.0
+    """Time to first token that audited requests would have won; predicted, and no loss."""
 
     def request(self, *, local: Tokens, store: Tokens, computed: Tokens) -> None:
         """Count a request's prompt by where it came from."""
@@ -45,6 +49,12 @@ class Ledger(msgspec.Struct, kw_only=True):
     def refuse(self) -> None:
         """Count a request that the gate kept from loading."""
         self.refused += 1
+
+    def audit(self, decision: Decision) -> None:
+        """Count a request that is computed for an audit; decision: what it would have done."""
+        self.audited += 1
+        if decision.blocks:
+            self.forgone_seconds += max(0.0, decision.compute - decision.load)
 
     def loaded(self, decision: Decision, took: Seconds) -> Seconds:
         """Count a load that was used and took so long; returns what it won, negative if it lost."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from askonce.events import BreakerState
+    from askonce.kv.auditor import Auditor
     from askonce.kv.block import BlockKey
     from askonce.kv.codec import BlockCodec
     from askonce.kv.ports import BlockTransport
@@ -157,10 +158,19 @@ class BlockPool:
         self._submit("load", job, request, (keys, views))
 
     def submit_store(
-        self, job: int, request: str, keys: Sequence[BlockKey], views: Sequence[memoryview]
+        self,
+        job: int,
+        request: str,
+        keys: Sequence[BlockKey],
+        views: Sequence[memoryview],
+        *,
+        auditor: Auditor | None = None,
     ) -> None:
-        """Store blocks from views, which must not change until the job has ended."""
-        self._submit("store", job, request, (keys, views))
+        """Store blocks from views, which must not change until the job has ended.
+
+        auditor: holds what is there already against them.
+        """
+        self._submit("store", job, request, (keys, views), auditor)
 
     def finished(self) -> list[Finished]:
         """The jobs that have ended since the last call, each told once; never blocks."""
@@ -242,13 +252,16 @@ class BlockPool:
         number: int,
         request: str,
         what: tuple[Sequence[BlockKey], Sequence[memoryview]],
+        auditor: Auditor | None = None,
     ) -> None:
         keys, views = what
         now = self._clock.monotonic()
         span = self.settings.load_deadline if kind == "load" else self.settings.store_deadline
         epoch = self.epochs.current()
         flat = tuple(view.cast("B") for view in views)
-        job = Job(number, kind, request, tuple(keys), flat, epoch, now, Seconds(now + span))
+        job = Job(
+            number, kind, request, tuple(keys), flat, epoch, now, Seconds(now + span), auditor
+        )
         self._desk.submit(job)
         if epoch is None:
             self._end(job, "stale")
@@ -298,7 +311,17 @@ class BlockPool:
             ttl=self.settings.ttl,
             deadline=job.deadline,
         )
-        return _with(["declined"] * len(job.keys), mine, told)
+        outcomes = _with(["declined"] * len(job.keys), mine, told)
+        if job.auditor is not None:
+            blocks = zip(job.keys, job.views, outcomes, strict=True)
+            there = [(key, view) for key, view, said in blocks if said == "present"]
+            wrong = job.auditor.disagreeing(
+                self._shelf, self._tally, there, epoch=epoch, deadline=job.deadline
+            )
+            self._verdicts.failed(wrong, epoch)
+            if wrong and self.epochs.current() == epoch:
+                job.auditor.act(len(wrong), self.invalidate)
+        return outcomes
 
     def _end(self, job: Job, outcome: BlockOutcome) -> None:
         told = [outcome] * len(job.keys)
@@ -310,6 +333,8 @@ class BlockPool:
         for each in ended:
             if each is not None:
                 self._tally.count(each.kind, each.outcomes, size=each.size, seconds=each.seconds)
+                if each.audited:
+                    self._tally.unaudited(sum(said in _UNTOLD for said in each.outcomes))
 
 
 _RECALLED: dict[bool | None, BlockOutcome] = {True: "done", False: "failed_before", None: "missing"}
@@ -348,6 +373,8 @@ class _Guard:
 
 
 _UNASKED = frozenset({"open", "declined", "stale"})
+_UNTOLD = FAULTS | {"open", "busy", "cancelled", "stale"}
+"""Ends of a store after which nobody knows whether there was something to be audited."""
 
 
 def _with(

@@ -29,12 +29,11 @@ class Engine:
 
             extra["kv_transfer_config"] = KVTransferConfig(**transfer)
         self._llm = LLM(
-            dtype="float32",
             enforce_eager=True,
             block_size=32,
             skip_tokenizer_init=True,
             disable_log_stats=False,
-            **{"max_num_seqs": 16, "max_model_len": 4096, **told},
+            **{"dtype": "float32", "max_num_seqs": 16, "max_model_len": 4096, **told},
             **extra,
         )
 
@@ -45,14 +44,17 @@ class Engine:
         tokens: int = 1,
         salt: str | None = None,
         adapter: list[Any] | None = None,
+        temperature: float = 0.0,
     ) -> dict[str, Any]:
-        """Greedy answers; `seconds` for all of them together."""
+        """Greedy answers, or drawn by a fixed seed; `seconds` for all of them together."""
         from vllm import SamplingParams
         from vllm.lora.request import LoRARequest
 
         extra = {"cache_salt": salt} if salt else {}
         asked = [{"prompt_token_ids": prompt, **extra} for prompt in prompts]
-        how = SamplingParams(temperature=0.0, max_tokens=tokens, detokenize=False, ignore_eos=True)
+        how = SamplingParams(
+            temperature=temperature, seed=1, max_tokens=tokens, detokenize=False, ignore_eos=True
+        )
         lora = LoRARequest(*adapter) if adapter else None
         began = time.perf_counter()
         answers = self._llm.generate(asked, how, use_tqdm=False, lora_request=lora)
@@ -62,6 +64,13 @@ class Engine:
             "cached": [each.num_cached_tokens for each in answers],
             "finish": [each.outputs[0].finish_reason for each in answers],
         }
+
+    def audit(self) -> dict[str, Any]:
+        """Hold every hit from now on against the store; the settings must have some share."""
+        from askonce.kv.audit import Sample
+
+        self._connectors()[0]._economy._audit = Sample(1.0, lambda: 0.0)
+        return {"done": True}
 
     def storm(self, prompts: list[list[int]], *, steps: int) -> dict[str, Any]:
         """Ask all, let the engine step so often, abort all, and run until nothing is left."""

@@ -103,13 +103,13 @@ class Replica:
 
 
 def transfer(url: str, *, role: str = "kv_both", **extra: Any) -> dict[str, Any]:
-    """vLLM's own configuration of the connector, which loads whether it pays or not."""
+    """vLLM's own configuration of the connector, which loads whatever is found."""
     return {
         "kv_connector": "AskOnceConnector",
         "kv_connector_module_path": "askonce.kv.vllm",
         "kv_role": role,
         "kv_load_failure_policy": "recompute",
-        "kv_connector_extra_config": {"url": url, "gate": "off", **extra},
+        "kv_connector_extra_config": {"url": url, "gate": "off", "audit": 0, **extra},
     }
 
 

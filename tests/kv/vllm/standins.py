@@ -40,6 +40,7 @@ class FakePool:
     """That each job takes."""
     aborted: list[str] = field(default_factory=list)
     failed: list[BlockKey] = field(default_factory=list)
+    audited: list[BlockKey] = field(default_factory=list)
     asked: list[Sequence[BlockKey]] = field(default_factory=list)
     jobs: dict[int, tuple[Any, str, Sequence[BlockKey], Sequence[memoryview]]] = field(
         default_factory=dict
@@ -76,9 +77,16 @@ class FakePool:
         self.jobs[job] = ("load", request, keys, views)
 
     def submit_store(
-        self, job: int, request: str, keys: Sequence[BlockKey], views: Sequence[memoryview]
+        self,
+        job: int,
+        request: str,
+        keys: Sequence[BlockKey],
+        views: Sequence[memoryview],
+        *,
+        auditor: object = None,
     ) -> None:
         """It waits for `end`."""
+        self.audited += keys if auditor is not None else ()
         self.jobs[job] = ("store", request, keys, views)
 
     def finished(self) -> list[Finished]:

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from tests.kv.vllm.standins import FakePool
 
+from askonce.kv.audit import Comparison
+from askonce.kv.auditor import Auditor
 from askonce.kv.vllm.carrier import Carrier
 from askonce.kv.vllm.planner import Load, Plan
 from askonce.testing import FakeClock
@@ -24,10 +26,12 @@ class World:
         self.clock = FakeClock()
         self.layers = [np.zeros((BLOCKS, PAGE), dtype=np.uint8) for _ in range(LAYERS)]
         size = LAYERS * PAGE
+        self.auditor = Auditor(Comparison("float32"))
         self.carrier = Carrier(
             self.pool,  # type: ignore[arg-type]
             self.layers,
             staging_bytes=2 * staging_blocks * size,
+            auditor=self.auditor,
             clock=self.clock,
         )
 
@@ -39,7 +43,7 @@ class World:
         return all((layer[block] == value + n).all() for n, layer in enumerate(self.layers))
 
     def store(self, blocks: list[int], epoch: int | None = 1) -> None:
-        self.carrier.store(Plan([], NAMES[: len(blocks)], blocks, epoch))
+        self.carrier.store(Plan([], NAMES[: len(blocks)], blocks, epoch, []))
 
 
 @pytest.fixture
@@ -58,6 +62,18 @@ def test_what_was_stored_comes_back_layer_by_layer(world: World) -> None:
     assert world.carrier.settle().received == {"r"}
     assert world.holds(9, 10)
     assert world.holds(8, 20)
+    assert world.carrier.held == 0
+
+
+def test_what_is_audited_is_copied_and_handed_to_the_auditor(world: World) -> None:
+    """Beside what is stored, and neither holds the engine's blocks."""
+    world.fill(3, 10)
+    world.fill(4, 20)
+    world.carrier.store(Plan([], NAMES[:1], [3], 1, [(NAMES[1], 4)]))
+    world.fill(4, 99)
+    world.carrier.settle()
+    assert [key.hash for key in world.pool.audited] == NAMES[1:2]
+    assert world.pool.stored[NAMES[1], 0][0] == 20
     assert world.carrier.held == 0
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from askonce.kv.audit import Sample
 from askonce.kv.vllm.economy import ECONOMY_METRICS, Economy, Shape
 from askonce.kv.vllm.settings import settings_from
 from askonce.testing import FakeClock
@@ -122,6 +123,22 @@ def test_learned_admission_stores_all_that_comes_early(clock: FakeClock) -> None
     assert said[0] is None
     assert said[-1] == 0
     assert economy.unadmitted > 0
+
+
+@pytest.mark.parametrize("seconds", [0.001, 0.5])
+def test_an_audited_hit_is_computed_whether_it_pays_or_not(
+    clock: FakeClock, seconds: float
+) -> None:
+    """And what it would have won is told apart from what loads lose."""
+    economy = Economy(Shape(BLOCK, SIZE, 4), clock, audit=Sample(1.0, lambda: 0.5))
+    assert economy.choose(1000, 0, 20).blocks == 0
+    _step(economy, clock, [(1000, 0)], seconds)
+    decision = economy.choose(1000, 0, 20)
+    assert (decision.blocks, decision.size, decision.why) == (0, 0, "audited")
+    told = economy.ledger
+    assert (told.audited, told.refused) == (2, int(seconds < 0.01))
+    assert (told.forgone_seconds > 0) == (seconds > 0.01)
+    assert told.lost_seconds == 0
 
 
 def test_every_figure_has_its_name_and_labels(economy: Economy) -> None:

@@ -9,6 +9,7 @@ import pytest
 from tests.kv.vllm.standins import BLOCK_TOKENS, FakePool, Step, first_step, next_step, request
 
 from askonce.kv.admission import Sighting
+from askonce.kv.audit import Sample
 from askonce.kv.vllm.adapters import Adapters
 from askonce.kv.vllm.economy import Economy, Shape
 from askonce.kv.vllm.planner import Planner, Rules
@@ -119,6 +120,33 @@ def test_a_load_goes_into_the_blocks_behind_the_local_ones(pool: FakePool) -> No
     (load,) = planner.plan(Step()).loads
     assert load == ("a", asked.block_hashes[4:10], [104, 105, 106, 107, 108, 109])
     assert not planner.plan(Step()).loads
+
+
+def test_an_audited_hit_is_computed_and_held_against_the_store(pool: FakePool) -> None:
+    """Block by block as it is computed; what was not found is stored as ever."""
+    economy = _economy(FakeClock(), audit=Sample(1.0, lambda: 0.0))
+    planner, asked = _planner(pool, economy), request("a", 10)
+    _hold(pool, asked.block_hashes[4:8])
+    planner.begin(asked)
+    assert planner.match(asked, 4 * BLOCK_TOKENS) == (0, False)
+    table = list(range(100, 111))
+    plan = planner.plan(first_step("a", table[:6], 4 * BLOCK_TOKENS, 2 * BLOCK_TOKENS))
+    assert plan.audits == list(zip(asked.block_hashes[4:6], [104, 105], strict=True))
+    assert not plan.hashes
+    rest = planner.plan(next_step("a", table[6:], 6 * BLOCK_TOKENS, 4 * BLOCK_TOKENS + 5))
+    assert rest.audits == list(zip(asked.block_hashes[6:8], [106, 107], strict=True))
+    assert (rest.hashes, rest.blocks) == (asked.block_hashes[8:], [108, 109])
+    assert economy.ledger.audited == 1
+
+
+def test_a_hit_that_is_not_chosen_is_loaded(pool: FakePool) -> None:
+    """Chance decides once for each hit."""
+    economy = _economy(FakeClock(), audit=Sample(0.5, iter([0.9, 0.1]).__next__))
+    planner, asked = _planner(pool, economy), request("a", 10)
+    _hold(pool, asked.block_hashes)
+    planner.begin(asked)
+    assert planner.match(asked, 0) == (10 * BLOCK_TOKENS, True)
+    assert planner.match(asked, 0) == (10 * BLOCK_TOKENS, True)
 
 
 def test_only_what_this_engine_computed_is_stored(pool: FakePool) -> None:

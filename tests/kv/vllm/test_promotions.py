@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.kv.vllm.standins import FakePool
 
+from askonce.kv.audit import Sample
 from askonce.kv.block import BlockKey
 from askonce.kv.curves import Curve
 from askonce.kv.vllm.economy import Economy, Shape
@@ -21,10 +22,10 @@ FAST = Curve(name="fast", fixed=0.0, per_token=0.000_001, per_square=0.0)
 class World:
     """A tier's loads of an engine with such prefills, from a store that has all keys."""
 
-    def __init__(self, curve: Curve) -> None:
+    def __init__(self, curve: Curve, audit: Sample | None = None) -> None:
         self.pool = FakePool({(key.hash, key.group): b"x" * SIZE for key in KEYS})
         self.clock = FakeClock()
-        self.economy = Economy(SHAPE, self.clock, timed=False, curve=curve)
+        self.economy = Economy(SHAPE, self.clock, timed=False, curve=curve, audit=audit)
         self.promotions = Promotions(self.pool, self.economy, SHAPE)  # type: ignore[arg-type]
 
     def load(self, job: int, keys: list[BlockKey]) -> None:
@@ -71,6 +72,16 @@ def test_what_does_not_pay_is_left_and_probed_at_times() -> None:
     assert not any(said)
     assert world.settle() == [False]
     assert world.economy.ledger.refused == 64
+
+
+def test_an_audited_hit_is_a_miss_until_its_request_ends() -> None:
+    """What it computes is held against what was found."""
+    world = World(SLOW, Sample(1.0, lambda: 0.5))
+    assert not world.promotions.worth("a", KEYS, [True] * 10)
+    assert world.promotions.worth("b", KEYS, [False] * 10)
+    assert (world.promotions.audits("a"), world.promotions.audits("b")) == (True, False)
+    world.promotions.forget("a")
+    assert not world.promotions.audits("a")
 
 
 def test_nothing_found_is_nothing_to_decide() -> None:

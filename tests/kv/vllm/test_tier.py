@@ -124,7 +124,9 @@ def offloading(
         enable_kv_cache_events=False,
         extra_config={
             "cpu_bytes_to_use": 64 * ROW,
-            "secondary_tiers": [{**tier, "weights": str(model), "lookup_deadline": 1.0, **told}],
+            "secondary_tiers": [
+                {**tier, "weights": str(model), "lookup_deadline": 1.0, "audit": 0, **told}
+            ],
         },
         engine_id=uuid.uuid4().hex,
         model=OffloadingModelConfig(name="some/model", dtype="float32"),
@@ -243,6 +245,25 @@ def test_what_is_cheaper_to_compute_is_a_miss(
         ledger = second.tier._economy.ledger
         refused = said is LookupResult.MISS
         assert (ledger.loads, ledger.refused) == (int(not refused), int(refused))
+
+
+@pytest.mark.parametrize("computed", ["as stored", "otherwise"])
+def test_an_audited_hit_is_a_miss_and_held_against_the_store(
+    store: Redis, model: Path, computed: str
+) -> None:
+    """What vLLM offloads of that request is compared with what another engine has stored."""
+    keys = _keys(f"audited {computed}")
+    with offloading(store.unix_url, model) as first:
+        first.store(first.begin("a"), dict.fromkeys(keys, 5))
+    with offloading(store.unix_url, model, audit=1.0) as second:
+        request = second.begin("b")
+        assert second.find(request, keys[0])[0] is LookupResult.MISS
+        second.store(request, dict.fromkeys(keys, 5 if computed == "as stored" else 6))
+        assert second.tier._opened is not None
+        record = second.tier._opened[0].figures().audit
+        agreed = len(keys) if computed == "as stored" else 0
+        assert (record.agreed, record.disagreed) == (agreed, len(keys) - agreed)
+        assert second.tier._economy.ledger.audited == 1
 
 
 @pytest.mark.parametrize("mode", ["held", "closed"])

@@ -40,12 +40,29 @@ def test_a_told_prefill_is_a_curve() -> None:
         ({"url": "x", "gate": "ajar"}, "gate"),
         ({"url": "x", "prefill": [1, 0, 0]}, "prefill"),
         ({"url": "x", "prefill": [1, -1, 0]}, "prefill"),
+        ({"url": "x", "audit": 1.5}, "audit"),
+        ({"url": "x", "audit_action": "ignore"}, "audit_action"),
     ],
 )
 def test_what_cannot_be_used_is_named(told: dict[str, object], named: str) -> None:
     """A missing, a misspelt and a wrong key, and one that needs another."""
     with pytest.raises(ConfigError, match=named):
         settings_from(told)
+
+
+def test_an_audit_needs_kv_whose_values_can_be_told(caplog: pytest.LogCaptureFixture) -> None:
+    """A small share by default; none of 0, and none of FP8, which the log says."""
+    settings = settings_from({"url": "x"})
+    assert settings.audit == 0.001
+    assert settings.auditor("auto/bfloat16") is not None
+    assert settings.sample("auto/bfloat16") is not None
+    assert not caplog.messages
+    assert settings.auditor("fp8/uint8") is None
+    assert settings.sample("fp8/uint8") is None
+    assert "fp8/uint8" in caplog.text
+    without = settings_from({"url": "x", "audit": 0})
+    assert without.auditor("float32") is None
+    assert without.sample("float32") is None
 
 
 def test_the_secret_is_a_file_or_a_variable(

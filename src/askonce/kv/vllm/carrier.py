@@ -20,6 +20,7 @@ from askonce.kv.vllm.staging import Staging
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from askonce.kv.auditor import Auditor
     from askonce.kv.jobs import Finished
     from askonce.kv.pool import BlockPool
     from askonce.kv.vllm.planner import Load, Plan
@@ -72,12 +73,14 @@ class Carrier:
         *,
         rank: int = 0,
         staging_bytes: int,
+        auditor: Auditor | None = None,
         clock: Clock | None = None,
     ) -> None:
         """layers: for each, the bytes of block `i` at `i`. rank: whose shards these are."""
         self._pool = pool
         self._layers = layers
         self._rank = rank
+        self._auditor = auditor
         self._clock = clock or SystemClock()
         size = sum(layer.shape[1] for layer in layers)
         self._loads, self._stores = (Staging(size, staging_bytes // 2) for _ in range(2))
@@ -119,22 +122,10 @@ class Carrier:
                 waiting.jobs.add(self._submit(part, load.hashes[cut]))
 
     def store(self, plan: Plan) -> None:
-        """Copy out what this step has completed, and have it stored."""
-        if not plan.hashes:
-            return
-        slots = self._stores.lease(len(plan.blocks))
-        if slots is None or plan.epoch is None or self._pool.epochs.current() != plan.epoch:
-            self.unstored_blocks += len(plan.blocks)
-            self._stores.give_back(slots or ())
-            return
-        for slot, block in zip(slots, plan.blocks, strict=True):
-            for row, layer in zip(
-                self._stores.rows(slot, len(self._layers)), self._layers, strict=True
-            ):
-                row[:] = layer[block]
-        for at in range(0, len(slots), self._per_job):
-            cut = slice(at, at + self._per_job)
-            self._submit(_Part("", slots[cut], plan.blocks[cut]), plan.hashes[cut])
+        """Copy out what this step has completed, and have it stored, or held against the store."""
+        self._put(plan.hashes, plan.blocks, plan.epoch)
+        names, blocks = [name for name, _ in plan.audits], [block for _, block in plan.audits]
+        self._put(names, blocks, plan.epoch, self._auditor)
 
     def drop(self, requests: Iterable[str]) -> None:
         """These are finished: what they wait for is of no use."""
@@ -156,14 +147,38 @@ class Carrier:
         settled, self._settled = self._settled, Settled(set(), set(), set())
         return settled
 
-    def _submit(self, part: _Part, hashes: Sequence[bytes]) -> int:
+    def _put(
+        self,
+        hashes: Sequence[bytes],
+        blocks: list[int],
+        epoch: int | None,
+        auditor: Auditor | None = None,
+    ) -> None:
+        if not blocks:
+            return
+        slots = self._stores.lease(len(blocks))
+        if slots is None or epoch is None or self._pool.epochs.current() != epoch:
+            self.unstored_blocks += len(blocks)
+            self._stores.give_back(slots or ())
+            return
+        for slot, block in zip(slots, blocks, strict=True):
+            for row, layer in zip(
+                self._stores.rows(slot, len(self._layers)), self._layers, strict=True
+            ):
+                row[:] = layer[block]
+        for at in range(0, len(slots), self._per_job):
+            cut = slice(at, at + self._per_job)
+            self._submit(_Part("", slots[cut], blocks[cut]), hashes[cut], auditor)
+
+    def _submit(self, part: _Part, hashes: Sequence[bytes], auditor: Auditor | None = None) -> int:
         number = next(self._numbers)
         self._parts[number] = part
         keys = [BlockKey(name, self._rank) for name in hashes]
         if part.request:
             self._pool.submit_load(number, part.request, keys, self._loads.views(part.slots))
         else:
-            self._pool.submit_store(number, "", keys, self._stores.views(part.slots))
+            views = self._stores.views(part.slots)
+            self._pool.submit_store(number, "", keys, views, auditor=auditor)
         return number
 
     def _take(self, ended: Finished) -> None:

@@ -31,10 +31,12 @@ from askonce.units import Seconds
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from askonce.kv.audit import Sample
+    from askonce.kv.auditor import Auditor
     from askonce.kv.namespace import Identity
     from askonce.kv.pool import BlockPool
     from askonce.kv.vllm.staging import Bytes
-    from askonce.kv.vllm.stats import Sample
+    from askonce.kv.vllm.stats import Sample as Figure
 
 _EVERY = 1.0
 """Seconds between two reports of figures."""
@@ -72,6 +74,7 @@ class AskOnceConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc] #
         self._planner: Planner | None = None
         self._economy: Economy | None = None
         self._carrier: Carrier | None = None
+        self._auditor: Auditor | None = None
         self._failed_blocks: set[int] = set()
         self._no_forward = False
         self._adapters = Adapters()
@@ -114,7 +117,7 @@ class AskOnceConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc] #
     def build_connector_meta(self, scheduler_output: Any) -> KVConnectorMetadata:  # noqa: ANN401
         """The step's plan."""
         if self._planner is None:
-            return AskOnceMetadata(Plan([], [], [], None))
+            return AskOnceMetadata(Plan([], [], [], None, []))
         return AskOnceMetadata(self._planner.plan(scheduler_output))
 
     def update_connector_output(self, connector_output: Any) -> None:  # noqa: ANN401
@@ -162,6 +165,7 @@ class AskOnceConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc] #
             layers,
             rank=self._vllm_config.parallel_config.rank,
             staging_bytes=self._settings.staging_bytes,
+            auditor=self._auditor,
         )
 
     def start_load_kv(self, forward_context: Any, **_: Any) -> None:  # noqa: ANN401
@@ -228,6 +232,7 @@ class AskOnceConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc] #
     def _open(self, identity: Identity) -> None:
         self._pool = open_pool(self._settings, identity)
         self._pool.epochs.refresh()
+        self._auditor = self._settings.auditor(identity.layout.kv_dtype)
         if self._role is not KVConnectorRole.SCHEDULER:
             return
         transfer = self._vllm_config.kv_transfer_config
@@ -240,10 +245,12 @@ class AskOnceConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc] #
             stores=transfer.is_kv_producer,
             shard_bytes=identity.layout.block_bytes,
         )
-        self._economy = self._economy_of(rules)
+        kv_dtype = identity.layout.kv_dtype
+        audit = self._settings.sample(kv_dtype) if rules.stores else None
+        self._economy = self._economy_of(rules, audit)
         self._planner = Planner(self._pool, self._adapters, rules, self._economy)
 
-    def _economy_of(self, rules: Rules) -> Economy:
+    def _economy_of(self, rules: Rules, audit: Sample | None) -> Economy:
         scheduler = self._vllm_config.scheduler_config
         size = rules.ranks * rules.shard_bytes
         return Economy(
@@ -253,13 +260,14 @@ class AskOnceConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc] #
             timed=not getattr(scheduler, "async_scheduling", False),
             admission=self._settings.learned(size),
             curve=self._settings.curve(),
+            audit=audit,
         )
 
     def _plan(self) -> Plan:
         plan: Plan = self._get_connector_metadata().plan
         return plan
 
-    def _samples(self) -> Iterator[Sample]:
+    def _samples(self) -> Iterator[Figure]:
         if self._pool is not None:
             yield from self._pool.figures().samples()
         if self._economy is not None:

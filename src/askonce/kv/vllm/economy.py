@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from askonce.kv.admission import Admission, Sighting
+    from askonce.kv.audit import Sample
     from askonce.ports import Clock
 
 ECONOMY_METRICS: Final[Mapping[str, tuple[str, str]]] = {
@@ -46,6 +47,14 @@ ECONOMY_METRICS: Final[Mapping[str, tuple[str, str]]] = {
     "askonce_kv_waited_seconds_total": ("", "Time from the decision to load to blocks at hand."),
     "askonce_kv_saved_seconds_total": ("", "Time to first token won by loads that won."),
     "askonce_kv_lost_seconds_total": ("", "Time to first token lost by loads that lost."),
+    "askonce_kv_audited_hits_total": (
+        "",
+        "Requests with blocks in the store that were computed for an audit.",
+    ),
+    "askonce_kv_forgone_seconds_total": (
+        "",
+        "Time to first token that loads would have won for audited requests.",
+    ),
     "askonce_kv_unadmitted_blocks_total": ("", "Blocks of prompts that were not worth storing."),
 }
 """Name to labels and meaning."""
@@ -89,10 +98,11 @@ class Economy:
         timed: bool = True,
         admission: Admission | None = None,
         curve: Curve | None = None,
+        audit: Sample | None = None,
     ) -> None:
         """gated: what does not pay is not loaded. timed: one step ends before the next begins.
 
-        curve: of prefills, where it is known before any was seen.
+        curve: of prefills, where it is known before any was seen. audit: of hits.
         """
         self.ledger = Ledger()
         self.unadmitted = 0
@@ -102,6 +112,7 @@ class Economy:
         self._gated = gated
         self._timed = timed
         self._admission = admission
+        self._audit = audit
         self._store = StoreModel(_ROUND_TRIP, _BYTES_PER_SECOND)
         self._gate = None if curve is None else Gate(PrefillModel(curve), self._store)
         self._engine, self._link = Usage(), Usage()
@@ -114,22 +125,11 @@ class Economy:
 
     def choose(self, tokens: int, local: int, found: int) -> Decision:
         """What to load of so many blocks found behind `local` tokens; once for each request."""
-        size = Bytes(found * self._shape.block_bytes)
-        if self._gate is None:
-            return Decision(blocks=found, why="pays", compute=_UNKNOWN, load=_UNKNOWN, size=size)
-        offer = Offer(
-            tokens=Tokens(tokens),
-            local=Tokens(local),
-            found=found,
-            block_tokens=Tokens(self._shape.block_tokens),
-            block_bytes=Bytes(self._shape.block_bytes),
-        )
-        decision = self._gate.decide(offer, self._load())
-        if not self._gated:
-            return msgspec.structs.replace(decision, blocks=found, size=size, probe=False)
-        if not decision.blocks:
-            self.ledger.refuse()
-        return decision
+        decision = self._gated_choice(tokens, local, found)
+        if self._audit is None or not self._audit.chooses():
+            return decision
+        self.ledger.audit(decision)
+        return msgspec.structs.replace(decision, blocks=0, size=Bytes(0), why="audited")
 
     def begin(self, request: str, decision: Decision, blocks: int) -> None:
         """Its load begins."""
@@ -219,7 +219,27 @@ class Economy:
         yield "askonce_kv_waited_seconds_total", (), told.load_seconds
         yield "askonce_kv_saved_seconds_total", (), told.saved_seconds
         yield "askonce_kv_lost_seconds_total", (), told.lost_seconds
+        yield "askonce_kv_audited_hits_total", (), told.audited
+        yield "askonce_kv_forgone_seconds_total", (), told.forgone_seconds
         yield "askonce_kv_unadmitted_blocks_total", (), self.unadmitted
+
+    def _gated_choice(self, tokens: int, local: int, found: int) -> Decision:
+        size = Bytes(found * self._shape.block_bytes)
+        if self._gate is None:
+            return Decision(blocks=found, why="pays", compute=_UNKNOWN, load=_UNKNOWN, size=size)
+        offer = Offer(
+            tokens=Tokens(tokens),
+            local=Tokens(local),
+            found=found,
+            block_tokens=Tokens(self._shape.block_tokens),
+            block_bytes=Bytes(self._shape.block_bytes),
+        )
+        decision = self._gate.decide(offer, self._load())
+        if not self._gated:
+            return msgspec.structs.replace(decision, blocks=found, size=size, probe=False)
+        if not decision.blocks:
+            self.ledger.refuse()
+        return decision
 
     def _settle(self, loading: _Loading, took: Seconds, busy: Seconds) -> None:
         """Into the ledger; busy: what the engine computed for others would have come first."""

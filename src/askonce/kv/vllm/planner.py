@@ -43,6 +43,8 @@ class Plan(NamedTuple):
     blocks: list[int]
     epoch: int | None
     """In which those were computed."""
+    audits: list[tuple[bytes, int]]
+    """Hashes and blocks as above, to be held against what the store has of them."""
 
 
 class Rules(NamedTuple):
@@ -92,6 +94,8 @@ class _Following:
     decision: Decision | None = None
     decided_on: tuple[int, int] = (0, 0)
     """First block and number of those found."""
+    audited: bool = False
+    """It computes what is stored, to be held against that."""
 
 
 class Planner:
@@ -169,7 +173,7 @@ class Planner:
         self._take_probes()
         self._economy.step(_prefills(scheduled), len(scheduled.num_scheduled_tokens))
         loads, self._loads = self._loads, []
-        plan = Plan(loads, [], [], self._epoch)
+        plan = Plan(loads, [], [], self._epoch, [])
         for new in scheduled.scheduled_new_reqs:
             self._start(new.req_id, new.block_ids[0], new.num_computed_tokens)
             self._store(plan, new.req_id, new.num_computed_tokens, scheduled)
@@ -240,6 +244,7 @@ class Planner:
             local = held.first * self._rules.block_tokens
             held.decision = self._economy.choose(held.request.num_tokens, local, found)
             held.decided_on = (held.first, found)
+            held.audited = held.decision.why == "audited"
             if held.decision.probe:
                 self._probe(self._hash(held.request, held.first))
         return held.decision.blocks
@@ -303,7 +308,11 @@ class Planner:
         if held.keep is not None:
             end = min(end, held.keep)
         for index in range(held.stored, end):
-            plan.hashes.append(self._hash(held.request, index))
+            name = self._hash(held.request, index)
+            if held.audited and index < held.known:
+                plan.audits.append((name, held.blocks[index]))
+                continue
+            plan.hashes.append(name)
             plan.blocks.append(held.blocks[index])
         held.stored = max(held.stored, end)
 

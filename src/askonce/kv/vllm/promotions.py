@@ -43,6 +43,8 @@ class Promotions:
         """Bytes under way when each job began."""
         self._under_way = 0
         self._probes = 0
+        self._audited: set[str] = set()
+        """Requests that compute what is stored, to be held against that."""
 
     def worth(self, request: str, keys: Sequence[BlockKey], answer: Sequence[bool]) -> bool:
         """Whether to load those of a request's blocks that were found."""
@@ -53,6 +55,8 @@ class Promotions:
         decision = self._economy.choose(tokens, 0, len(found))
         if decision.probe:
             self._probe(found[0])
+        if decision.why == "audited":
+            self._audited.add(request)
         if decision.blocks:
             self._decided[request] = decision
         return bool(decision.blocks)
@@ -89,6 +93,11 @@ class Promotions:
     def forget(self, request: str) -> None:
         """It is finished; what is under way for it ends by itself."""
         self._decided.pop(request, None)
+        self._audited.discard(request)
+
+    def audits(self, request: str) -> bool:
+        """Whether what this request computes is held against what is stored."""
+        return request in self._audited
 
     def _probe(self, key: BlockKey) -> None:
         """Fetch a block to see how long it takes; what it holds is of no use."""

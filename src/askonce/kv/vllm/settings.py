@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import random
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -10,7 +12,10 @@ import msgspec
 
 from askonce.errors import ConfigError
 from askonce.kv.admission import Admission, Limits
+from askonce.kv.audit import Comparison, Sample
+from askonce.kv.auditor import Auditor
 from askonce.kv.curves import Curve
+from askonce.kv.floats import FLOATS
 from askonce.kv.pool import PoolSettings
 from askonce.units import Bytes, Seconds
 
@@ -19,6 +24,7 @@ if TYPE_CHECKING:
 
 SECRET_VARIABLE = "ASKONCE_KV_SECRET"  # noqa: S105 - a name, not a secret
 MIB = 1024 * 1024
+_log = logging.getLogger(__name__)
 
 
 NotNegative = Annotated[float, msgspec.Meta(ge=0)]
@@ -57,6 +63,12 @@ class VllmSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Store everything, or what this replica's own traffic shows to be worth it; connector only."""
     store_bytes: int = 0
     """What the store holds, which learned admission divides among this replica's blocks."""
+    audit: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.001
+    """Share of hits that are computed all the same, and held against what is stored."""
+    audit_tolerance: NotNegative = 0.0
+    """Error from which a stored block is wrong; 0 for what is usual for the type of KV."""
+    audit_action: Literal["report", "invalidate"] = "report"
+    """What a wrong block leads to; `invalidate` takes all of this model's blocks back."""
     staging_bytes: int = 512 * MIB
     """Host memory for blocks on their way, half of it for each direction; connector only."""
 
@@ -84,6 +96,23 @@ class VllmSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return Curve(
             name="as told", fixed=fixed / 1e3, per_token=token / 1e6, per_square=square / 1e9
         )
+
+    def auditor(self, kv_dtype: str) -> Auditor | None:
+        """What holds blocks against each other; None where nothing is audited."""
+        dtype = kv_dtype.rpartition("/")[2]
+        if not self.audit:
+            return None
+        if dtype not in FLOATS:
+            _log.warning("AskOnce audits no KV of %s: it cannot tell its values", kv_dtype)
+            return None
+        lossy = self.storage != "raw"
+        comparison = Comparison(dtype, lossy=lossy, tolerance=self.audit_tolerance)
+        return Auditor(comparison, action=self.audit_action)
+
+    def sample(self, kv_dtype: str) -> Sample | None:
+        """Which hits are audited; None for none of them."""
+        told = kv_dtype.rpartition("/")[2] in FLOATS
+        return Sample(self.audit, random.random) if self.audit and told else None
 
     def learned(self, block_bytes: int) -> Admission | None:
         """What decides on storing; None where everything is stored."""

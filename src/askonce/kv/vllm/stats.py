@@ -25,6 +25,8 @@ CONNECTOR_METRICS: Final[Mapping[str, tuple[str, str]]] = {
     ),
 }
 ALL_METRICS: Final = {**METRICS, **CONNECTOR_METRICS, **ECONOMY_METRICS}
+_LARGEST: Final = "_max"
+"""Ends the name of a gauge of which the largest counts."""
 Sample = tuple[str, tuple[str, ...], float]
 
 
@@ -60,8 +62,10 @@ class AskOnceStats(KVConnectorStats):  # type: ignore[misc] # vLLM is not typed 
     def aggregate(self, other: KVConnectorStats) -> KVConnectorStats:
         """Those of two processes, or of two moments."""
         for name, value in other.data.items():
-            counts = is_counter(name.partition("|")[0])
-            self.data[name] = self.data.get(name, 0.0) + value if counts else value
+            base = name.partition("|")[0]
+            before = self.data.get(name, 0.0)
+            largest = max(before, value) if base.endswith(_LARGEST) else value
+            self.data[name] = before + value if is_counter(base) else largest
         return self
 
     def reduce(self) -> dict[str, int | float]:
@@ -89,6 +93,8 @@ class AskOncePromMetrics(KVConnectorPromMetrics):  # type: ignore[misc] # vLLM i
             )
             for name, (labels, told) in ALL_METRICS.items()
         }
+        self._largest: dict[tuple[str, int], float] = {}
+        """Of all workers since the start."""
 
     def observe(self, transfer_stats_data: dict[str, float], engine_idx: int = 0) -> None:
         """Take in what `AskOnceStats` carried."""
@@ -97,6 +103,11 @@ class AskOncePromMetrics(KVConnectorPromMetrics):  # type: ignore[misc] # vLLM i
             bound = self._metrics[name].labels(*self.per_engine_labelvalues[engine_idx], *labels)
             if is_counter(name):
                 bound.inc(value)
+                continue
+            if name.endswith(_LARGEST):
+                largest = max(value, self._largest.get((key, engine_idx), 0.0))
+                self._largest[key, engine_idx] = largest
+                bound.set(largest)
             else:
                 bound.set(value)
 

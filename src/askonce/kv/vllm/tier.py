@@ -36,6 +36,7 @@ from askonce.kv.vllm.stats import Increments, is_counter
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
+    from askonce.kv.audit import Sample
     from askonce.kv.jobs import Finished
     from askonce.kv.pool import BlockPool
 
@@ -89,7 +90,9 @@ class AskOnceTier(SecondaryTierManager):  # type: ignore[misc] # vLLM is not typ
             gated=self._settings.gate == "on",
             timed=False,
             curve=self._settings.curve() if len(self._config.groups) == 1 else None,
+            audit=self._sample(),
         )
+        self._auditor = self._settings.auditor(self._config.model.dtype)
         self._promotions: Promotions | None = None
         self._barred = False
         self._jobs: dict[int, Collection[bytes]] = {}
@@ -232,7 +235,15 @@ class AskOnceTier(SecondaryTierManager):  # type: ignore[misc] # vLLM is not typ
                 self._promotions.begin(job.job_id, job.req_context.req_id, size)
             pool.submit_load(job.job_id, job.req_context.req_id, names, views)
         else:
-            pool.submit_store(job.job_id, "", names, views)
+            request = job.req_context.req_id
+            audits = self._promotions is not None and self._promotions.audits(request)
+            auditor = self._auditor if audits else None
+            pool.submit_store(job.job_id, "", names, views, auditor=auditor)
+
+    def _sample(self) -> Sample | None:
+        """None where a row holds several kinds of KV."""
+        alike = len(self._config.groups) == 1
+        return self._settings.sample(self._config.model.dtype) if alike else None
 
     def _views(self, chunks: Sequence[int]) -> list[memoryview]:
         rows = np.asarray(self._primary_kv_view)

@@ -1,0 +1,78 @@
+"""Fetches what is stored and holds it against what was computed, on the pool's threads."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Literal
+
+from askonce.errors import StoreError
+from askonce.kv.buffers import Buffers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from askonce.kv.audit import Comparison
+    from askonce.kv.block import BlockKey
+    from askonce.kv.figures import Tally
+    from askonce.kv.shelf import Shelf
+    from askonce.units import Seconds
+
+Action = Literal["report", "invalidate"]
+"""What a disagreement leads to: a count and a line in the log, or that and a new epoch."""
+_AT_ONCE = 8 * 1024 * 1024
+"""Bytes in one fetch."""
+_log = logging.getLogger(__name__)
+
+
+class Auditor:
+    """Any number of threads may call."""
+
+    def __init__(self, comparison: Comparison, *, action: Action = "report") -> None:
+        """comparison: of the engine's blocks."""
+        self._comparison = comparison
+        self._action = action
+        self._buffers = Buffers()
+
+    def disagreeing(
+        self,
+        shelf: Shelf,
+        tally: Tally,
+        blocks: Sequence[tuple[BlockKey, memoryview]],
+        *,
+        epoch: int,
+        deadline: Seconds,
+    ) -> list[BlockKey]:
+        """Those of the computed blocks that the store has otherwise; waits until the deadline."""
+        wrong: list[BlockKey] = []
+        size = max((view.nbytes for _, view in blocks), default=1)
+        step = max(1, _AT_ONCE // size)
+        for at in range(0, len(blocks), step):
+            part = blocks[at : at + step]
+            room = [self._buffers.lease(view.nbytes) for _, view in part]
+            keys = [key for key, _ in part]
+            told = shelf.load(keys, room, epoch=epoch, deadline=deadline)
+            for (key, view), stored, said in zip(part, room, told, strict=True):
+                if said != "done":
+                    tally.unaudited(1)
+                elif not self._agrees(view, stored, tally):
+                    wrong.append(key)
+            self._buffers.give_back(room)
+        return wrong
+
+    def act(self, count: int, invalidate: Callable[[], int]) -> None:
+        """So many blocks disagree; invalidate: takes back all of the epoch that they are of."""
+        _log.error(
+            "%d stored KV blocks are not what this engine computes%s",
+            count,
+            ": taking all of this model's blocks back" if self._action == "invalidate" else "",
+        )
+        if self._action == "invalidate":
+            try:
+                invalidate()
+            except StoreError as reason:
+                _log.error("the store was not told that its KV blocks are void: %s", reason)
+
+    def _agrees(self, computed: memoryview, stored: memoryview, tally: Tally) -> bool:
+        error = self._comparison.error(computed, stored)
+        tally.audited(error, self._comparison.tolerance)
+        return error <= self._comparison.tolerance

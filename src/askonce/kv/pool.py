@@ -15,6 +15,7 @@ from askonce.kv.epochs import Epochs
 from askonce.kv.figures import PoolFigures, Tally
 from askonce.kv.jobs import Desk, Finished, Job, Kind, Lookup
 from askonce.kv.ports import FAULTS
+from askonce.kv.renewals import Renewals
 from askonce.kv.shelf import Shelf
 from askonce.kv.verdicts import Verdicts
 from askonce.policy.breaker import Breaker
@@ -104,6 +105,13 @@ class BlockPool:
         self.epochs = Epochs(transport, scope or namespace, self._clock, secret=secret)
         self._admits = admits
         self._tally = Tally()
+        self._renewals = Renewals(
+            transport,
+            self._tally,
+            most=self.settings.ttl,
+            deadline=self.settings.store_deadline,
+            clock=self._clock,
+        )
         self._desk = Desk()
         self._guard = _Guard(self.settings, self._clock)
         self._verdicts = Verdicts(
@@ -157,10 +165,28 @@ class BlockPool:
         self._submit("load", job, request, (keys, views))
 
     def submit_store(
-        self, job: int, request: str, keys: Sequence[BlockKey], views: Sequence[memoryview]
+        self,
+        job: int,
+        request: str,
+        keys: Sequence[BlockKey],
+        views: Sequence[memoryview],
+        *,
+        ttl: Seconds | None = None,
     ) -> None:
-        """Store blocks from views, which must not change until the job has ended."""
-        self._submit("store", job, request, (keys, views))
+        """Store blocks from views, which must not change until the job has ended.
+
+        ttl: their life where the store can renew it, at most that of the settings.
+        """
+        self._submit("store", job, request, (keys, views), ttl)
+
+    def renew(self, keys: Sequence[BlockKey], lives: Sequence[Seconds]) -> None:
+        """Let those that are stored live longer; returns at once, and may come to nothing."""
+        epoch = self.epochs.current()
+        wanted = keys and self._renewals.possible and self._guard.state == "closed"
+        if wanted and epoch is not None:
+            self._heads["store"].offer(
+                lambda: self._renewals.renew(self._shelf.names(keys, epoch), lives)
+            )
 
     def finished(self) -> list[Finished]:
         """The jobs that have ended since the last call, each told once; never blocks."""
@@ -242,13 +268,14 @@ class BlockPool:
         number: int,
         request: str,
         what: tuple[Sequence[BlockKey], Sequence[memoryview]],
+        ttl: Seconds | None = None,
     ) -> None:
         keys, views = what
         now = self._clock.monotonic()
         span = self.settings.load_deadline if kind == "load" else self.settings.store_deadline
         epoch = self.epochs.current()
         flat = tuple(view.cast("B") for view in views)
-        job = Job(number, kind, request, tuple(keys), flat, epoch, now, Seconds(now + span))
+        job = Job(number, kind, request, tuple(keys), flat, epoch, now, Seconds(now + span), ttl)
         self._desk.submit(job)
         if epoch is None:
             self._end(job, "stale")
@@ -295,7 +322,7 @@ class BlockPool:
             [job.keys[index] for index in mine],
             [job.views[index] for index in mine],
             epoch=epoch,
-            ttl=self.settings.ttl,
+            ttl=self._renewals.life(job.ttl),
             deadline=job.deadline,
         )
         return _with(["declined"] * len(job.keys), mine, told)

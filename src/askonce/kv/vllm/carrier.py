@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from askonce.clock import SystemClock
@@ -18,13 +18,14 @@ from askonce.kv.block import BlockKey
 from askonce.kv.vllm.staging import Staging
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from askonce.kv.jobs import Finished
     from askonce.kv.pool import BlockPool
     from askonce.kv.vllm.planner import Load, Plan
     from askonce.kv.vllm.staging import Bytes
     from askonce.ports import Clock
+    from askonce.units import Seconds
 
 _PART = 8 * 1024 * 1024
 """Bytes of a job: a load in several parts is received and copied at the same time."""
@@ -132,9 +133,8 @@ class Carrier:
                 self._stores.rows(slot, len(self._layers)), self._layers, strict=True
             ):
                 row[:] = layer[block]
-        for at in range(0, len(slots), self._per_job):
-            cut = slice(at, at + self._per_job)
-            self._submit(_Part("", slots[cut], plan.blocks[cut]), plan.hashes[cut])
+        for life, cut in _cuts(plan.lives, self._per_job):
+            self._submit(_Part("", slots[cut], plan.blocks[cut]), plan.hashes[cut], life)
 
     def drop(self, requests: Iterable[str]) -> None:
         """These are finished: what they wait for is of no use."""
@@ -156,14 +156,14 @@ class Carrier:
         settled, self._settled = self._settled, Settled(set(), set(), set())
         return settled
 
-    def _submit(self, part: _Part, hashes: Sequence[bytes]) -> int:
+    def _submit(self, part: _Part, hashes: Sequence[bytes], life: Seconds | None = None) -> int:
         number = next(self._numbers)
         self._parts[number] = part
         keys = [BlockKey(name, self._rank) for name in hashes]
         if part.request:
             self._pool.submit_load(number, part.request, keys, self._loads.views(part.slots))
         else:
-            self._pool.submit_store(number, "", keys, self._stores.views(part.slots))
+            self._pool.submit_store(number, "", keys, self._stores.views(part.slots), ttl=life)
         return number
 
     def _take(self, ended: Finished) -> None:
@@ -195,3 +195,13 @@ class Carrier:
         if load.bad:
             self._settled.failed.add(request)
             self._settled.bad_blocks.update(load.bad)
+
+
+def _cuts(lives: Sequence[Seconds | None], most: int) -> Iterator[tuple[Seconds | None, slice]]:
+    """Runs of at most so many blocks with the same life."""
+    at = 0
+    for life, run in groupby(lives):
+        end = at + sum(1 for _ in run)
+        for start in range(at, end, most):
+            yield life, slice(start, min(start + most, end))
+        at = end

@@ -22,6 +22,7 @@ _COLOURS = {
     "local": "#b8bec9",
     "lru": "#d98841",
     "second-sight": "#8f7fc2",
+    "askonce-alone": "#7fb8c2",
     "askonce": "#1f6f5c",
     "clairvoyant": "#5b6472",
     "none": "#9aa2af",
@@ -142,7 +143,7 @@ def _hits(held: Sequence[Held]) -> bytes:
 def _bytes(held: Sequence[Held]) -> bytes:
     places = _places(held)
     figure, axes = _figure(2, 1, (10.4, 0.62 * len(places) + 1.3))
-    policies = ("lru", "second-sight", "askonce", "clairvoyant")
+    policies = ("lru", "second-sight", "askonce-alone", "askonce", "clairvoyant")
     for axis, field in zip(axes.flat, ("written", "read"), strict=True):
         for turn, policy in enumerate(policies):
             found = {

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 SLOTS: Final = 64
 """Pages that all replicas together may put up in one period."""
-_BACK: Final = 3
+_BACK: Final = 2
 """Earlier periods that are read; also by how many periods clocks may differ."""
 _TRIES: Final = 3
 """To find a free slot where others look for one at the same time."""

@@ -55,7 +55,7 @@ class Renewals:
         return told if self._most is None else min(told, self._most)
 
     def renew(self, names: Sequence[bytes], lives: Sequence[Seconds]) -> None:
-        """Do it, on the caller's thread; counted. A store that knows no such thing is left alone."""
+        """Do it, on the caller's thread; a store that knows no such thing is left alone a while."""
         if self._transport is None:
             return
         began = self._clock.monotonic()

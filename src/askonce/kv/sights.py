@@ -63,4 +63,4 @@ def read_page(page: bytes) -> list[tuple[int, ...]] | None:
             return None
         requests.append(struct.unpack_from(f"<{count}Q", page, place))
         place += _HASH_BYTES * count
-    return None if any(page[place:]) else requests
+    return None if page[place:].strip(b"\0") else requests

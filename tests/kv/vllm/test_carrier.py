@@ -11,6 +11,7 @@ from tests.kv.vllm.standins import FakePool
 from askonce.kv.vllm.carrier import Carrier
 from askonce.kv.vllm.planner import Load, Plan
 from askonce.testing import FakeClock
+from askonce.units import Seconds
 
 LAYERS, BLOCKS, PAGE = 3, 16, 64
 NAMES = [bytes([index]) * 32 for index in range(8)]
@@ -38,8 +39,11 @@ class World:
     def holds(self, block: int, value: int) -> bool:
         return all((layer[block] == value + n).all() for n, layer in enumerate(self.layers))
 
-    def store(self, blocks: list[int], epoch: int | None = 1) -> None:
-        self.carrier.store(Plan([], NAMES[: len(blocks)], blocks, epoch))
+    def store(
+        self, blocks: list[int], epoch: int | None = 1, lives: list[Seconds | None] | None = None
+    ) -> None:
+        lives = [None] * len(blocks) if lives is None else lives
+        self.carrier.store(Plan([], NAMES[: len(blocks)], blocks, epoch, lives))
 
 
 @pytest.fixture
@@ -70,6 +74,15 @@ def test_a_block_may_be_overwritten_while_it_is_stored(world: World) -> None:
     world.pool.answers = True
     world.carrier.settle()
     assert world.pool.stored[NAMES[0], 0][0] == 10
+
+
+def test_a_job_has_blocks_of_one_life(world: World) -> None:
+    """Where lives change, another job begins."""
+    long, short = Seconds(90.0), Seconds(60.0)
+    world.store([3, 4, 5, 6], lives=[long, long, short, None])
+    world.carrier.settle()
+    assert world.pool.lives == [(2, long), (1, short), (1, None)]
+    assert len(world.pool.stored) == 4
 
 
 def test_blocks_that_do_not_come_are_told_and_the_others_used(world: World) -> None:

@@ -60,7 +60,7 @@ class VllmSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     store_bytes: int = 0
     """What the store holds, which learned admission divides among the blocks of all replicas that
     exchange what they saw; without the exchange, among those of this one."""
-    replica_bytes: int = 0
+    replica_bytes: Annotated[int, msgspec.Meta(ge=0)] = 0
     """With `learned`: what this replica may fill of that; 0 for no bound of its own."""
     exchange_every: float = 5.0
     """With `learned`: seconds between two exchanges with the other replicas, which must have the

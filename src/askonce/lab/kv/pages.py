@@ -142,7 +142,7 @@ def _hits(held: Sequence[Held]) -> bytes:
 
 def _bytes(held: Sequence[Held]) -> bytes:
     places = _places(held)
-    figure, axes = _figure(2, 1, (10.4, 0.62 * len(places) + 1.3))
+    figure, axes = _figure(2, 1, (10.4, 0.72 * len(places) + 1.3))
     policies = ("lru", "second-sight", "askonce-alone", "askonce", "clairvoyant")
     for axis, field in zip(axes.flat, ("written", "read"), strict=True):
         for turn, policy in enumerate(policies):
@@ -151,9 +151,9 @@ def _bytes(held: Sequence[Held]) -> bytes:
                 for one in held
                 if one.policy == policy
             }
-            heights = [place + (turn - 1.5) * 0.2 for place in range(len(places))]
+            heights = [place + (turn - 2) * 0.17 for place in range(len(places))]
             values = [found[place] for place in places]
-            axis.barh(heights, values, height=0.18, color=_COLOURS[policy], label=policy)
+            axis.barh(heights, values, height=0.15, color=_COLOURS[policy], label=policy)
         labels = [f"{trace}\n{routing}" for trace, routing in places]
         axis.set_yticks(range(len(places)), labels if field == "written" else [""] * len(places))
         axis.invert_yaxis()

@@ -15,6 +15,7 @@ from askonce.units import Seconds
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from askonce.kv.figures import Operation
     from askonce.kv.ports import Outcome
 
 DAY = Seconds(86_400.0)
@@ -40,7 +41,7 @@ class World:
         until = Seconds(self.clock.monotonic() + 1)
         return self.store.exists([b"k"], deadline=until) == ["done"]
 
-    def counted(self) -> Mapping[tuple[str, str], int]:
+    def counted(self) -> Mapping[tuple[Operation, str], int]:
         told = self.tally.figures(
             pinned=0, open_lookups=0, breaker="closed", epoch=1, epoch_age=0.0
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from itertools import permutations
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from askonce.clock import SystemClock
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     import pytest
 
 EVERY = Seconds(5.0)
+PAGE = Path(__file__).parents[2] / "docs" / "kv" / "vllm.md"
 
 
 class FakeBoard:
@@ -129,6 +131,9 @@ def test_every_figure_has_its_name() -> None:
     told = {labels: value for _, labels, value in _hearsay(board, _admission()).samples()}
     assert told == {("posted",): 3, ("lost",): 0, ("read",): 0, ("unreadable",): 0}
     assert {name for name, _, _ in _hearsay(board, _admission()).samples()} == set(HEARSAY_METRICS)
+    text = PAGE.read_text()
+    for name, (labels, meaning) in HEARSAY_METRICS.items():
+        assert f"| `{name}` | `{labels}` | {meaning} |" in text
 
 
 def test_a_thread_exchanges_until_it_is_closed(caplog: pytest.LogCaptureFixture) -> None:

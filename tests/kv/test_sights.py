@@ -37,6 +37,15 @@ def test_a_long_request_goes_on_on_the_next_page() -> None:
     assert second == [tuple(range(FULL + 1, FULL + 11))]
 
 
+def test_a_page_may_be_full_to_the_byte() -> None:
+    """Then nothing marks its end."""
+    journal = Journal(1)
+    journal.write_down([7] * (FULL - 95))
+    journal.write_down([8] * 95)
+    (told,) = journal.drain()
+    assert read_page(told) == [(7,) * (FULL - 95), (8,) * 95]
+
+
 def test_a_full_journal_takes_no_more() -> None:
     """Until it is drained; what was left out is counted."""
     journal = Journal(1)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from askonce.kv.admission import Admission, Limits
 from askonce.kv.reuse import COUNTS
 from askonce.kv.sights import read_page
@@ -155,7 +157,16 @@ def test_no_life_is_longer_than_the_store_keeps_any() -> None:
     assert admission.keep(admission.see(hashes(1), Seconds(0.0))) == [20.0]
     sessions(admission, 200)
     assert max(admission.keep(admission.see(hashes(*range(12)), Seconds(201.0)))) <= 20.0
-    assert limits(1).within(Seconds(10**6)) == limits(1)
+
+
+def test_a_life_that_the_store_allows_is_given_in_the_same_order() -> None:
+    """Every block gets as much more, so that a store with room keeps them all."""
+    short, long = (Admission(limits(10**6).within(Seconds(ttl))) for ttl in (1800.0, 86_400.0))
+    for admission in (short, long):
+        sessions(admission, 200)
+    asked = hashes(*range(12))
+    lives = [each.keep(each.see(asked, Seconds(201.0))) for each in (short, long)]
+    assert [life + 84_600.0 for life in lives[0]] == pytest.approx(lives[1])
 
 
 def test_the_journal_is_bounded() -> None:

@@ -50,7 +50,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """No block is kept for less."""
     longest: Seconds = Seconds(1800.0)
     """For a block that is certain to be seen again; others get their chance's share of it. What
-    counts is mostly the order, since a full store evicts the block with the least time left."""
+    counts is the order, since a full store evicts the block with the least time left."""
+    spare: Seconds = Seconds(0.0)
+    """By which every block lives longer: the order stays, and a store with room loses nothing."""
     first: Seconds = Seconds(300.0)
     """Kept for so long before anything was measured."""
     plan_every: Seconds = Seconds(10.0)
@@ -62,12 +64,13 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Most pages of sights kept for other replicas."""
 
     def within(self, ttl: Seconds) -> Limits:
-        """The same, with no life longer than that."""
+        """The same, with lives up to that and none longer."""
         return msgspec.structs.replace(
             self,
             shortest=min(self.shortest, ttl),
             longest=min(self.longest, ttl),
             first=min(self.first, ttl),
+            spare=Seconds(max(0.0, ttl - self.longest)),
         )
 
 
@@ -126,7 +129,7 @@ class Admission:
             if place >= known and sighting.lot >= self._shares[kind]:
                 break
             shortest = Seconds(min(shortest, self._lives[kind]))
-            lives.append(shortest)
+            lives.append(Seconds(self._limits.spare + shortest))
         return lives
 
     def drain(self) -> list[bytes]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 SECRET_VARIABLE = "ASKONCE_KV_SECRET"  # noqa: S105 - a name, not a secret
 MIB = 1024 * 1024
+_DAY = 24 * 3600.0
 _LEAST_EXCHANGE = 1.0
 """Seconds: all slots of the board are looked at as often."""
 
@@ -41,7 +42,7 @@ class VllmSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Folders of adapters that are loaded by name: new contents share nothing with old ones."""
     storage: Literal["raw", "int8"] = "raw"
     """How blocks are stored; `int8` is smaller and not exact."""
-    ttl: float = 24 * 3600.0
+    ttl: float = _DAY
     """Seconds that a stored block lives; 0 leaves it to the store's eviction."""
     lookup_deadline: float = 0.05
     load_deadline: float = 1.0
@@ -104,7 +105,7 @@ class VllmSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             own_budget=Bytes(self.replica_bytes) if self.replica_bytes else None,
             block_bytes=Bytes(block_bytes),
         )
-        return Admission(base.within(Seconds(self.ttl)) if self.ttl else base)
+        return Admission(base.within(Seconds(self.ttl or _DAY)))
 
     def secret(self) -> bytes:
         """What seals blocks; empty for none. Raises ConfigError."""

@@ -31,6 +31,7 @@ POLICIES: Final[tuple[Policy, ...]] = get_args(Policy)
 _BACKLOG: Final = 2.0
 """Seconds of writes that a replica holds back before it drops more, and at least _BLOCKS."""
 _BLOCKS: Final = 4
+_TTL: Final = Seconds(24 * 3600.0)
 _SPACE: Final = b"simulated".ljust(32)
 
 
@@ -228,7 +229,7 @@ class _AskOnce:
         self._local = routed.local
         self._capacity = shared.budget // shared.block_bytes
         budget = shared.budget // (shared.replicas if alone else 1)
-        limits = Limits(budget=Bytes(budget), block_bytes=Bytes(shared.block_bytes))
+        limits = Limits(budget=Bytes(budget), block_bytes=Bytes(shared.block_bytes)).within(_TTL)
         views = shared.replicas if shared.tell_every or alone else 1
         self._views = [Admission(limits) for _ in range(views)]
         self._every = float("inf") if alone else shared.tell_every

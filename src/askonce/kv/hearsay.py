@@ -26,7 +26,7 @@ HEARSAY_METRICS: Final[Mapping[str, tuple[str, str]]] = {
 """Name to labels and meaning."""
 _BREATH: Final = 0.0005
 """Seconds between two requests that are merged: the scheduler's thread goes first."""
-_PATIENCE: Final = 4.0
+_PATIENCE: Final = 1.0
 _log = logging.getLogger(__name__)
 
 

@@ -162,6 +162,19 @@ def test_a_slot_that_another_took_meanwhile_is_left_to_it(world: World) -> None:
     assert world.board().swap([]) == [page(b"b")]
 
 
+def test_a_page_that_may_be_up_is_not_put_up_again(world: World) -> None:
+    """Nor read back by the one whose it is, or its sights would count twice."""
+    one = world.board()
+    world.said["put"] = "late"
+    one.swap([page(b"a")])
+    assert (one.figures.posted, one.figures.lost) == (0, 1)
+    world.said.clear()
+    others = [world.board() for _ in range(SLOTS)]
+    for each in others:
+        each.swap([page(b"b")])
+    assert len(one.swap([])) == SLOTS - 1
+
+
 def test_a_dead_store_is_asked_one_thing(world: World) -> None:
     """Nothing comes back, and the pages are lost."""
     world.said["exists"] = "down"

@@ -126,11 +126,14 @@ class Board:
                 ttl=Seconds(self._every * (_BACK + 2)),
                 deadline=self._soon(),
             )
-            up = {slot for slot, told in zip(slots, said, strict=True) if told == "done"}
-            self._done |= up
-            self.figures.posted += len(up)
-            stays = [page for slot, page in zip(slots, left, strict=False) if slot not in up]
-            left = stays + left[len(slots) :]
+            # one whose end is not known may be up: it is neither tried elsewhere nor read back
+            self._done.update(
+                slot for slot, told in zip(slots, said, strict=True) if told != "present"
+            )
+            self.figures.posted += said.count("done")
+            self.figures.lost += sum(told not in {"done", "present"} for told in said)
+            taken = [page for page, told in zip(left, said, strict=False) if told == "present"]
+            left = taken + left[len(slots) :]
         self.figures.lost += len(left)
 
     def _numbers(self) -> list[int]:

@@ -6,8 +6,9 @@ import random
 
 import pytest
 
-from askonce.kv.admission import Admission, Claims, Limits
+from askonce.kv.admission import Admission, Limits
 from askonce.kv.reuse import COUNTS
+from askonce.kv.sights import read_page
 from askonce.units import Bytes, Seconds
 
 SESSION = COUNTS
@@ -112,48 +113,65 @@ def test_replicas_learn_from_each_other() -> None:
     one, other = Admission(limits(100)), Admission(limits(100))
     one.see(hashes(1, 2), Seconds(0.0))
     one.see(hashes(3), Seconds(0.0))
-    assert other.merge(one.drain(), Seconds(1.0))
-    assert one.drain() == b""
+    (page,) = one.drain()
+    for heard in read_page(page) or ():
+        other.hear(heard, Seconds(1.0))
+    assert one.drain() == []
+    assert other.drain() == []
     assert [each % COUNTS for each in other.see(hashes(1, 2), Seconds(2.0)).classes] == [1, 1]
 
 
-@pytest.mark.parametrize(
-    "told", [b"\0", b"\0\0\0\0", b"\x02\0\0\0" + bytes(8), b"\x01\0\0\0" + bytes(8) + b"\x01"]
-)
-def test_nonsense_from_others_is_left_out(told: bytes) -> None:
-    """Bytes that are no journal change nothing."""
-    admission = Admission(limits(100))
-    assert not admission.merge(told, Seconds(0.0))
-    assert admission.see([0], Seconds(1.0)).classes == (0,)
+def crowded(mine: int, *, own_budget: int | None) -> Admission:
+    """Of a fleet with room for little, in which one request of `mine` is this replica's."""
+    bound = Limits(
+        budget=Bytes(10**8),
+        own_budget=None if own_budget is None else Bytes(100 * own_budget),
+        block_bytes=Bytes(100),
+    )
+    admission = Admission(bound)
+    for number in range(600):
+        asks = admission.see if number % mine == 0 else admission.hear
+        first = 1000 * (number - 31 * (number % 2))  # each prompt comes twice
+        asks(hashes(*range(first, first + 8)), Seconds(float(number)))
+    return admission
 
 
-def test_too_much_from_others_is_left_out() -> None:
-    """A journal longer than any replica keeps is not read."""
-    admission = Admission(Limits(budget=Bytes(100), block_bytes=Bytes(1), journal=20))
-    assert not admission.merge(b"\x03\0\0\0" + bytes(24), Seconds(0.0))
+def test_a_replica_has_a_budget_of_its_own() -> None:
+    """It fills no more than that, however much room the fleet has."""
+    assert crowded(1, own_budget=None).shares[0] == 1.0
+    assert crowded(1, own_budget=10).shares[0] < 0.3
+    assert crowded(1, own_budget=10**6).shares[0] == 1.0
+
+
+def test_a_budget_of_ones_own_is_filled_by_ones_own_requests() -> None:
+    """A replica that meets few of the fleet's requests may store more of each class."""
+    busy, idle = crowded(1, own_budget=10), crowded(9, own_budget=10)
+    assert idle.shares[0] > 3 * busy.shares[0]
+    assert crowded(601, own_budget=10).shares[0] == 1.0
+
+
+def test_no_life_is_longer_than_the_store_keeps_any() -> None:
+    """Neither the first ones nor the learned."""
+    bound = limits(10**6).within(Seconds(20.0))
+    admission = Admission(bound)
+    assert admission.keep(admission.see(hashes(1), Seconds(0.0))) == [20.0]
+    sessions(admission, 200)
+    assert max(admission.keep(admission.see(hashes(*range(12)), Seconds(201.0)))) <= 20.0
+
+
+def test_a_life_that_the_store_allows_is_given_in_the_same_order() -> None:
+    """Every block gets as much more, so that a store with room keeps them all."""
+    short, long = (Admission(limits(10**6).within(Seconds(ttl))) for ttl in (1800.0, 86_400.0))
+    for admission in (short, long):
+        sessions(admission, 200)
+    asked = hashes(*range(12))
+    lives = [each.keep(each.see(asked, Seconds(201.0))) for each in (short, long)]
+    assert [life + 84_600.0 for life in lives[0]] == pytest.approx(lives[1])
 
 
 def test_the_journal_is_bounded() -> None:
-    """With nobody listening the older sights are dropped, and huge requests are not noted."""
-    bound = Limits(budget=Bytes(100), block_bytes=Bytes(1), journal=50)
-    admission = Admission(bound)
+    """With nobody listening, further sights are dropped."""
+    admission = Admission(limits(100))
     for number in range(10):
-        admission.see([number, number], Seconds(0.0))
-        assert len(admission.drain()) <= 50
-    for number in range(10):
-        admission.see([number, number], Seconds(0.0))
-    admission.see(list(range(100)), Seconds(0.0))
-    admission.see([], Seconds(0.0))
-    assert len(admission.drain()) <= 50
-
-
-def test_only_one_writes_a_block() -> None:
-    """A claim holds until it is released or void."""
-    claims = Claims(Seconds(10.0))
-    assert claims.claim(b"a", Seconds(0.0))
-    assert not claims.claim(b"a", Seconds(9.0))
-    claims.release(b"a")
-    assert claims.claim(b"a", Seconds(9.0))
-    assert claims.claim(b"b", Seconds(12.0))
-    assert claims.claim(b"a", Seconds(19.5))
-    claims.release(b"c")
+        admission.see(hashes(number) * 4000, Seconds(0.0))
+    assert len(admission.drain()) == 8

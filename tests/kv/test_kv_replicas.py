@@ -11,10 +11,15 @@ import pytest
 from tests.servers.memcached import memcached
 from tests.servers.redis import redis
 
+from askonce.clock import SystemClock
+from askonce.kv.admission import Admission, Limits
 from askonce.kv.block import BlockKey
+from askonce.kv.board import Board
+from askonce.kv.hearsay import Hearsay
 from askonce.kv.pool import BlockPool, PoolSettings
+from askonce.kv.reuse import COUNTS
 from askonce.kv.transports.urls import open_transport
-from askonce.units import Seconds
+from askonce.units import Bytes, Seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,6 +32,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.servers, pytest.mark.slow]
 
 SIZE = 40_000
+LIMITS = Limits(budget=Bytes(10**6), block_bytes=Bytes(1))
 SETTINGS = PoolSettings(
     lookup_deadline=Seconds(1), load_deadline=Seconds(2), store_deadline=Seconds(2)
 )
@@ -124,3 +130,55 @@ def test_all_forget_within_a_second(replicas: tuple[Server, list[BlockPool]]) ->
     assert _found(two, keys) == [False] * 4
     server.signal(signal.SIGCONT)
     _until(lambda: _found(two, keys) == [True] * 4)
+
+
+def _listener(url: str, secret: bytes) -> tuple[Admission, Hearsay]:
+    """A replica that has seen nothing."""
+    admission, clock, every = Admission(LIMITS), SystemClock(), Seconds(5.0)
+    board = Board(open_transport(url), b"n" * 32, clock, secret=secret, every=every)
+    return admission, Hearsay(admission, board, clock, every=every)
+
+
+@pytest.mark.parametrize("secret", [b"", b"s" * 16], ids=["open", "sealed"])
+@pytest.mark.parametrize("kind", ["valkey", "redis7", "memcached"])
+def test_replicas_hear_what_the_others_saw(kind: str, secret: bytes, tmp_path: Path) -> None:
+    """On every store; a store that is killed costs a turn its deadline and no more."""
+    store = memcached(tmp_path) if kind == "memcached" else redis(kind, tmp_path)  # type: ignore[arg-type]
+    with store as running:
+        replicas = [_listener(running.url, secret) for _ in range(3)]
+        stranger, strangers = _listener(running.url, b"another secret, and longer")
+        for number, (admission, _) in enumerate(replicas):
+            admission.see([1000 + number, 2000 + number], Seconds(0.0))
+        stranger.see([1000], Seconds(0.0))
+        for _ in range(2):
+            strangers.turn()
+            for _, hearsay in replicas:
+                hearsay.turn()
+        for admission, _ in replicas:
+            seen = admission.see([1000, 1001, 1002], Seconds(0.0)).classes
+            assert [each % COUNTS for each in seen] == [1, 1, 1]
+        running.server.kill()
+        for _, hearsay in replicas:
+            began = time.perf_counter()
+            hearsay.turn()
+            assert time.perf_counter() - began < 1.5
+            told = {labels[0]: value for _, labels, value in hearsay.samples()}
+            assert (told["posted"], told["lost"]) == (1, 1)
+            assert told["read"] == 2
+            assert told["unreadable"] == 1
+        for each in (strangers, *(hearsay for _, hearsay in replicas)):
+            each.close()
+
+
+def test_blocks_live_as_long_as_they_are_told(replicas: tuple[Server, list[BlockPool]]) -> None:
+    """And longer when they are renewed, where the store can do that."""
+    one, two = replicas[1]
+    able = hasattr(one._transport, "renew")
+    keys, blocks = _blocks(3)
+    one.submit_store(1, "a", keys, blocks, ttl=Seconds(1.5))
+    assert _finished(one).done == keys
+    two.renew(keys[:2], [Seconds(60.0), Seconds(0.2)])
+    if able:
+        _until(lambda: two.figures().calls.get("renew"))
+    time.sleep(2.1)
+    assert _found(two, keys) == ([True, False, False] if able else [True] * 3)

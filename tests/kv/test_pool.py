@@ -18,6 +18,7 @@ from askonce.kv.jobs import Job
 from askonce.kv.pool import BlockPool, PoolSettings
 from askonce.kv.shelf import ALL_OUTCOMES
 from askonce.kv.transports.memory import MemoryTransport
+from askonce.testing import FakeClock
 from askonce.units import Seconds
 
 if TYPE_CHECKING:
@@ -333,3 +334,24 @@ def test_a_transport_that_raises_costs_misses() -> None:
         assert _answer(pool, pool.begin_lookup("r", _keys())) == [False] * 4
         assert _load(pool, _keys())[0].outcomes == ("broken",) * 4
         assert _store(pool, _keys(), _views()).outcomes == ("broken",) * 4
+
+
+def test_a_block_lives_as_long_as_it_is_told_unless_it_is_renewed() -> None:
+    """Off the caller's thread, counted, and not while the store is left alone."""
+    gate, clock = Gate(), FakeClock()
+    with _pool(transport=MemoryTransport(clock=clock, trouble=gate)) as pool:
+        keys, views = _keys(2), _views(2)
+        pool.submit_store(1, "r", keys, views, ttl=Seconds(10.0))
+        assert _ended(pool).done == keys
+        pool.renew(keys[:1], [Seconds(60.0)])
+        pool.renew([], [])
+        _until(lambda: pool.figures().calls.get("renew"))
+        clock.advance(11.0)
+        _until(lambda: _load(pool, keys)[0].outcomes == ("done", "missing"))
+        assert pool.figures().blocks["renew", "done"] == 1
+        gate.said["fetch"] = "down"
+        for _ in range(3):
+            _load(pool, keys)
+        assert pool.figures().breaker == "open"
+        pool.renew(keys, [Seconds(60.0)] * 2)
+    assert pool.figures().calls["renew"] == 1

@@ -68,6 +68,13 @@ def _kv(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="round-robin, prefix-hash, least-loaded, prefix-aware; repeatable, the first is timed",
     )
+    parser.add_argument(
+        "--exchange",
+        type=float,
+        default=5.0,
+        metavar="SECONDS",
+        help="between two exchanges of what replicas saw (default 5); 0: one view for all",
+    )
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="where plots and page go")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON, too")
 
@@ -111,7 +118,10 @@ def _options(arguments: argparse.Namespace) -> Options:
     chosen: dict[str, Any] = {name: tuple(values) for name, values in given.items() if values}
     if not all(0 < link < float("inf") for link in arguments.link or ()):
         raise ConfigError("--link must be above 0")
+    if not 0 <= arguments.exchange < float("inf"):
+        raise ConfigError("--exchange must not be negative")
     return Options(
+        tell_every=arguments.exchange,
         model=arguments.model,
         replicas=arguments.replicas,
         local_tokens=arguments.local_tokens,

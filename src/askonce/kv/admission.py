@@ -11,18 +11,20 @@ are admitted from the likeliest down until the budget is full, the last one in p
 spare everything is admitted; under pressure first sights go first, then second sights. Evicting
 the block whose time runs out first (Redis: `volatile-ttl`) keeps the likely ones longest.
 
-Replicas tell each other what they saw, 8 bytes a block (`drain`, `merge`): behind a router that
-spreads a session over replicas none of them would see it twice.
+Replicas tell each other what they saw, 8 bytes a block (`drain`, `hear`): behind a router that
+spreads a session over replicas none of them would see it twice. So rates are those of the fleet,
+and the budget is the fleet's; what a replica itself stores may have a bound of its own.
 """
 
 from __future__ import annotations
 
-import struct
+import threading
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from askonce.kv.reuse import CLASSES, COUNTS, ReuseProfile
+from askonce.kv.sights import Journal
 from askonce.kv.sketch import Sketch
 from askonce.units import Bytes, Seconds
 
@@ -33,7 +35,6 @@ _SHARED_HEAD: Final = 4
 """Children from which on a prefix counts as shared by strangers, not as one session."""
 _ROOT: Final = 2
 """Which block tells sessions apart where a class is admitted in part."""
-_COUNT: Final = struct.Struct("<I")
 _EVERYTHING: Final = (1.0,) * CLASSES
 
 
@@ -41,12 +42,17 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """What the store holds and how long."""
 
     budget: Bytes
+    """Of all replicas that are heard of."""
+    own_budget: Bytes | None = None
+    """Of what this replica stores; None for no bound of its own."""
     block_bytes: Bytes
     shortest: Seconds = Seconds(60.0)
     """No block is kept for less."""
     longest: Seconds = Seconds(1800.0)
     """For a block that is certain to be seen again; others get their chance's share of it. What
-    counts is mostly the order, since a full store evicts the block with the least time left."""
+    counts is the order, since a full store evicts the block with the least time left."""
+    spare: Seconds = Seconds(0.0)
+    """By which every block lives longer: the order stays, and a store with room loses nothing."""
     first: Seconds = Seconds(300.0)
     """Kept for so long before anything was measured."""
     plan_every: Seconds = Seconds(10.0)
@@ -54,8 +60,18 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """After which a measured rate counts half."""
     least: float = 0.05
     """A class with a smaller chance to be seen again is not stored, however much room there is."""
-    journal: int = 1 << 20
-    """Most bytes of sights kept for other replicas, older ones are dropped, or taken from one."""
+    journal: int = 8
+    """Most pages of sights kept for other replicas."""
+
+    def within(self, ttl: Seconds) -> Limits:
+        """The same, with lives up to that and none longer."""
+        return msgspec.structs.replace(
+            self,
+            shortest=min(self.shortest, ttl),
+            longest=min(self.longest, ttl),
+            first=min(self.first, ttl),
+            spare=Seconds(max(0.0, ttl - self.longest)),
+        )
 
 
 class Sighting(msgspec.Struct, frozen=True, gc=False):
@@ -67,7 +83,7 @@ class Sighting(msgspec.Struct, frozen=True, gc=False):
 
 
 class Admission:
-    """Decides for one replica; deterministic given what it has seen."""
+    """Decides for one replica; deterministic given what it has seen; any thread may call."""
 
     def __init__(self, limits: Limits, *, width: int = 1 << 18) -> None:
         """width: of the sketch, as in `Sketch`."""
@@ -78,7 +94,10 @@ class Admission:
         self._shares: tuple[float, ...] = _EVERYTHING
         self._lives: tuple[float, ...] = (limits.first,) * CLASSES
         self._planned: float | None = None
-        self._journal = bytearray()
+        self._journal = Journal(limits.journal)
+        self._noted, self._own = [0.0] * CLASSES, [0.0] * CLASSES
+        """Blocks of each class, and those of them that this replica met itself."""
+        self._lock = threading.Lock()
 
     @property
     def shares(self) -> tuple[float, ...]:
@@ -87,8 +106,17 @@ class Admission:
 
     def see(self, hashes: Sequence[int], now: Seconds) -> Sighting:
         """Note a request's blocks, in order, as low 64 bits of their hashes; once a request."""
-        self._write_down(hashes)
-        return self._note(hashes, now)
+        with self._lock:
+            self._journal.write_down(hashes)
+            seen = self._note(hashes, now)
+            for kind in seen.classes:
+                self._own[kind] += 1
+            return seen
+
+    def hear(self, hashes: Sequence[int], now: Seconds) -> None:
+        """Note a request that another replica met."""
+        with self._lock:
+            self._note(hashes, now)
 
     def keep(self, sighting: Sighting, known: int = 0) -> list[Seconds]:
         """Times to live of the leading blocks to store; no block without those before it.
@@ -101,41 +129,13 @@ class Admission:
             if place >= known and sighting.lot >= self._shares[kind]:
                 break
             shortest = Seconds(min(shortest, self._lives[kind]))
-            lives.append(shortest)
+            lives.append(Seconds(self._limits.spare + shortest))
         return lives
 
-    def drain(self) -> bytes:
-        """What this replica saw since the last call, for the others to merge."""
-        told = bytes(self._journal)
-        self._journal.clear()
-        return told
-
-    def merge(self, told: bytes, now: Seconds) -> bool:
-        """Note what another replica saw; False, and nothing noted, where bytes make no sense."""
-        if len(told) > self._limits.journal:
-            return False
-        requests: list[tuple[int, ...]] = []
-        place = 0
-        while place < len(told):
-            if len(told) - place < _COUNT.size:
-                return False
-            (count,) = _COUNT.unpack_from(told, place)
-            place += _COUNT.size
-            if not 0 < count <= (len(told) - place) // 8:
-                return False
-            requests.append(struct.unpack_from(f"<{count}Q", told, place))
-            place += 8 * count
-        for hashes in requests:
-            self._note(hashes, now)
-        return True
-
-    def _write_down(self, hashes: Sequence[int]) -> None:
-        size = _COUNT.size + 8 * len(hashes)
-        if not hashes or size > self._limits.journal:
-            return
-        if len(self._journal) + size > self._limits.journal:
-            self._journal.clear()
-        self._journal += struct.pack(f"<I{len(hashes)}Q", len(hashes), *hashes)
+    def drain(self) -> list[bytes]:
+        """Pages of what this replica saw since the last call, for the others to read."""
+        with self._lock:
+            return self._journal.drain()
 
     def _note(self, hashes: Sequence[int], now: Seconds) -> Sighting:
         if self._planned is None:
@@ -151,6 +151,8 @@ class Admission:
         base = COUNTS if session else 0
         classes = tuple([base + min(count, COUNTS - 1) for count in counts])
         self._profile.note(hashes, classes, now)
+        for kind in classes:
+            self._noted[kind] += 1
         root = hashes[min(_ROOT, len(hashes) - 1)] if hashes else 0
         return Sighting(classes, (root * 0x9E3779B97F4A7C15 >> 32 & 0xFFFF) / 65536)
 
@@ -158,6 +160,9 @@ class Admission:
         """Fill the budget with the likeliest classes."""
         profile, limits = self._profile, self._limits
         profile.age(passed)
+        kept = 0.5 ** (passed / limits.half_life)
+        for counts in (self._noted, self._own):
+            counts[:] = [kept * each for each in counts]
         chances = [profile.chance(kind) for kind in range(CLASSES)]
         hold = profile.reuse_time()
         if hold is None:
@@ -165,45 +170,28 @@ class Admission:
             return
         held = [self._held_for(kind, hold) for kind in range(CLASSES)]
         fill = [rate * time for rate, time in zip(profile.rates(), held, strict=True)]
-        room = limits.budget / limits.block_bytes
-        shares = [0.0] * CLASSES
-        for kind in sorted(range(CLASSES), key=lambda kind: -chances[kind]):
-            if chances[kind] >= limits.least and room > 0:
-                shares[kind] = min(1.0, room / fill[kind]) if fill[kind] else 1.0
-                room -= fill[kind]
+        shares = self._filled(fill, chances, limits.budget)
+        if limits.own_budget is not None:
+            met = zip(fill, self._own, self._noted, strict=True)
+            own = [all_ * mine / noted if noted else 0.0 for all_, mine, noted in met]
+            bound = self._filled(own, chances, limits.own_budget)
+            shares = [min(pair) for pair in zip(shares, bound, strict=True)]
         self._shares = tuple(shares)
         self._lives = tuple(max(limits.shortest, limits.longest * chance) for chance in chances)
+
+    def _filled(
+        self, fill: Sequence[float], chances: Sequence[float], budget: Bytes
+    ) -> list[float]:
+        """Share of each class for which there is room; fill: blocks that it would occupy."""
+        room = budget / self._limits.block_bytes
+        shares = [0.0] * CLASSES
+        for kind in sorted(range(CLASSES), key=lambda kind: -chances[kind]):
+            if chances[kind] >= self._limits.least and room > 0:
+                shares[kind] = min(1.0, room / fill[kind]) if fill[kind] else 1.0
+                room -= fill[kind]
+        return shares
 
     def _held_for(self, kind: int, hold: Seconds) -> float:
         """Mean time in the store of a block of the class: until it is seen again, or given up."""
         chance = self._profile.chance(kind)
         return (1 - chance) * hold + chance * min(hold, self._profile.gap(kind))
-
-
-class Claims:
-    """Who writes a block: one at a time, so that replicas do not write the same bytes twice.
-
-    Within a process this is the whole of it. Between processes the same claim is a key in the
-    store that is set only if it is absent and that expires after `hold`.
-    """
-
-    def __init__(self, hold: Seconds) -> None:
-        """hold: after which a claim that was never released is void."""
-        self._hold = hold
-        self._held: dict[bytes, float] = {}
-
-    def claim(self, key: bytes, now: Seconds) -> bool:
-        """Whether the caller is the one to write; it must release the key afterwards."""
-        while self._held:
-            oldest = next(iter(self._held))
-            if self._held[oldest] > now:
-                break
-            del self._held[oldest]
-        if key in self._held:
-            return False
-        self._held[key] = now + self._hold
-        return True
-
-    def release(self, key: bytes) -> None:
-        """Give the key back; nothing happens if it was not held."""
-        self._held.pop(key, None)

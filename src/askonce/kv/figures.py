@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from askonce.events import BreakerState
 
-Operation = Literal["lookup", "load", "store"]
+Operation = Literal["lookup", "load", "store", "renew"]
 
 METRICS: Final[Mapping[str, tuple[str, str]]] = {
     "askonce_kv_blocks_total": (

@@ -44,6 +44,8 @@ class Job:
     """At the moment of submission: what was computed before a bump is never stored after it."""
     began: Seconds
     deadline: Seconds
+    ttl: Seconds | None = None
+    """Life of what is stored; None for the pool's own."""
     auditor: Auditor | None = None
     """Holds what the store has already against the views."""
     state: Literal["queued", "running", "ended"] = "queued"

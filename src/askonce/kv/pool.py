@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -13,17 +12,17 @@ from askonce.errors import places
 from askonce.kv.bulkhead import Bulkhead
 from askonce.kv.epochs import Epochs
 from askonce.kv.figures import PoolFigures, Tally
+from askonce.kv.guard import Guard
 from askonce.kv.jobs import Desk, Finished, Job, Kind, Lookup
 from askonce.kv.ports import FAULTS
+from askonce.kv.renewals import Renewals
 from askonce.kv.shelf import Shelf
 from askonce.kv.verdicts import Verdicts
-from askonce.policy.breaker import Breaker
 from askonce.units import Seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from askonce.events import BreakerState
     from askonce.kv.auditor import Auditor
     from askonce.kv.block import BlockKey
     from askonce.kv.codec import BlockCodec
@@ -105,8 +104,17 @@ class BlockPool:
         self.epochs = Epochs(transport, scope or namespace, self._clock, secret=secret)
         self._admits = admits
         self._tally = Tally()
+        self._renewals = Renewals(
+            transport,
+            self._tally,
+            most=self.settings.ttl,
+            deadline=self.settings.store_deadline,
+            clock=self._clock,
+        )
         self._desk = Desk()
-        self._guard = _Guard(self.settings, self._clock)
+        self._guard = Guard(
+            failures=self.settings.failures, cooldown=self.settings.cooldown, clock=self._clock
+        )
         self._verdicts = Verdicts(
             self._clock,
             found_life=self.settings.found_life,
@@ -164,13 +172,24 @@ class BlockPool:
         keys: Sequence[BlockKey],
         views: Sequence[memoryview],
         *,
+        ttl: Seconds | None = None,
         auditor: Auditor | None = None,
     ) -> None:
         """Store blocks from views, which must not change until the job has ended.
 
-        auditor: holds what is there already against them.
+        ttl: their life where the store can renew it, at most that of the settings. auditor: holds
+        what is there already against them.
         """
-        self._submit("store", job, request, (keys, views), auditor)
+        self._submit("store", job, request, (keys, views), ttl=ttl, auditor=auditor)
+
+    def renew(self, keys: Sequence[BlockKey], lives: Sequence[Seconds]) -> None:
+        """Let those that are stored live longer; returns at once, and may come to nothing."""
+        epoch = self.epochs.current()
+        wanted = keys and self._renewals.possible and self._guard.state == "closed"
+        if wanted and epoch is not None:
+            self._heads["store"].offer(
+                lambda: self._renewals.renew(self._shelf.names(keys, epoch), lives)
+            )
 
     def finished(self) -> list[Finished]:
         """The jobs that have ended since the last call, each told once; never blocks."""
@@ -252,6 +271,8 @@ class BlockPool:
         number: int,
         request: str,
         what: tuple[Sequence[BlockKey], Sequence[memoryview]],
+        *,
+        ttl: Seconds | None = None,
         auditor: Auditor | None = None,
     ) -> None:
         keys, views = what
@@ -259,8 +280,9 @@ class BlockPool:
         span = self.settings.load_deadline if kind == "load" else self.settings.store_deadline
         epoch = self.epochs.current()
         flat = tuple(view.cast("B") for view in views)
+        ends = Seconds(now + span)
         job = Job(
-            number, kind, request, tuple(keys), flat, epoch, now, Seconds(now + span), auditor
+            number, kind, request, tuple(keys), flat, epoch, now, ends, ttl=ttl, auditor=auditor
         )
         self._desk.submit(job)
         if epoch is None:
@@ -308,20 +330,25 @@ class BlockPool:
             [job.keys[index] for index in mine],
             [job.views[index] for index in mine],
             epoch=epoch,
-            ttl=self.settings.ttl,
+            ttl=self._renewals.life(job.ttl),
             deadline=job.deadline,
         )
         outcomes = _with(["declined"] * len(job.keys), mine, told)
         if job.auditor is not None:
-            blocks = zip(job.keys, job.views, outcomes, strict=True)
-            there = [(key, view) for key, view, said in blocks if said == "present"]
-            wrong = job.auditor.disagreeing(
-                self._shelf, self._tally, there, epoch=epoch, deadline=job.deadline
-            )
-            self._verdicts.failed(wrong, epoch)
-            if wrong and self.epochs.current() == epoch:
-                job.auditor.act(len(wrong), self.invalidate)
+            self._audit(job, job.auditor, outcomes, epoch)
         return outcomes
+
+    def _audit(
+        self, job: Job, auditor: Auditor, outcomes: Sequence[BlockOutcome], epoch: int
+    ) -> None:
+        blocks = zip(job.keys, job.views, outcomes, strict=True)
+        there = [(key, view) for key, view, said in blocks if said == "present"]
+        wrong = auditor.disagreeing(
+            self._shelf, self._tally, there, epoch=epoch, deadline=job.deadline
+        )
+        self._verdicts.failed(wrong, epoch)
+        if wrong and self.epochs.current() == epoch:
+            auditor.act(len(wrong), self.invalidate)
 
     def _end(self, job: Job, outcome: BlockOutcome) -> None:
         told = [outcome] * len(job.keys)
@@ -340,39 +367,6 @@ class BlockPool:
 _RECALLED: dict[bool | None, BlockOutcome] = {True: "done", False: "failed_before", None: "missing"}
 
 
-class _Guard:
-    """The breaker, for many threads."""
-
-    def __init__(self, settings: PoolSettings, clock: Clock) -> None:
-        self._breaker = Breaker(failures=settings.failures, cooldown=settings.cooldown)
-        self._clock = clock
-        self._lock = threading.Lock()
-
-    @property
-    def state(self) -> BreakerState:
-        with self._lock:
-            return self._breaker.state
-
-    def allows(self) -> bool:
-        with self._lock:
-            return self._breaker.allows(self._clock.monotonic())
-
-    def abandoned(self) -> None:
-        with self._lock:
-            self._breaker.abandoned()
-
-    def tell(self, outcomes: Sequence[BlockOutcome], began: Seconds) -> None:
-        asked = [said for said in outcomes if said not in _UNASKED]
-        with self._lock:
-            if not asked:
-                self._breaker.abandoned()
-            elif all(said in FAULTS for said in asked):
-                self._breaker.failed(self._clock.monotonic(), began=began)
-            else:
-                self._breaker.succeeded()
-
-
-_UNASKED = frozenset({"open", "declined", "stale"})
 _UNTOLD = FAULTS | {"open", "busy", "cancelled", "stale"}
 """Ends of a store after which nobody knows whether there was something to be audited."""
 

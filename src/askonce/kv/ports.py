@@ -125,3 +125,16 @@ class SupportsPeek(Protocol):
     def peek(self, key: bytes, size: int, *, deadline: Seconds) -> bytes | None:
         """At most `size` first bytes; None where there is nothing, or no answer."""
         ...
+
+
+class SupportsRenewal(Protocol):
+    """A transport that can make what is stored live longer."""
+
+    def renew(
+        self, keys: Sequence[bytes], lives: Sequence[Seconds], *, deadline: Seconds
+    ) -> Outcomes:
+        """Let each live so long from now, never shorter than it would.
+
+        `missing` where nothing is, or where it lives longer anyway.
+        """
+        ...

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from askonce.clock import SystemClock
 from askonce.units import Seconds
@@ -18,7 +18,7 @@ from askonce.units import Seconds
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from askonce.kv.ports import BlockTransport, Outcomes
+    from askonce.kv.ports import BlockTransport, Outcomes, SupportsRenewal
     from askonce.ports import Clock
 
 HEADER_BYTES = 192
@@ -191,6 +191,28 @@ def _check_life(bench: _Bench) -> None:
     bench.transport.delete([key], deadline=bench.soon())
 
 
+def _check_renewal(bench: _Bench) -> None:
+    """Where the transport has `renew`: a life grows, and never shrinks."""
+    if not hasattr(bench.transport, "renew"):
+        return
+    transport = cast("SupportsRenewal", bench.transport)
+    keys = [bench.key() for _ in range(3)]
+    for key in keys[:2]:
+        bench.put(key, bytes(HEADER_BYTES), b"short", life=1.5)
+    lives = [Seconds(60.0), Seconds(0.5), Seconds(60.0)]
+    told = transport.renew(keys, lives, deadline=bench.soon())
+    bench.says(told, ["done", "missing", "missing"], "renew of one that lives longer, and nothing")
+    bench.wait(0.8)
+    there = bench.transport.exists(keys, deadline=bench.soon())
+    bench.says(there, ["done", "done", "missing"], "after a life that was not cut")
+    bench.wait(1.2)
+    there = bench.transport.exists(keys, deadline=bench.soon())
+    bench.says(there, ["done", "missing", "missing"], "after a life that was prolonged")
+    past = Seconds(bench.clock.monotonic() - 1)
+    bench.says(transport.renew(keys[:1], lives[:1], deadline=past), ["late"], "renew too late")
+    bench.transport.delete(keys, deadline=bench.soon())
+
+
 def _check_deadline(bench: _Bench) -> None:
     past = Seconds(bench.clock.monotonic() - 1)
     header, payload = memoryview(bytearray(HEADER_BYTES)), memoryview(bytearray(8))
@@ -235,6 +257,7 @@ _CHECKS = (
     _check_arrival,
     _check_size,
     _check_life,
+    _check_renewal,
     _check_deadline,
     _check_threads,
 )

@@ -42,6 +42,9 @@ class FakePool:
     failed: list[BlockKey] = field(default_factory=list)
     audited: list[BlockKey] = field(default_factory=list)
     asked: list[Sequence[BlockKey]] = field(default_factory=list)
+    lives: list[tuple[int, Seconds | None]] = field(default_factory=list)
+    """Number of blocks and life of each store job."""
+    renewed: list[tuple[BlockKey, Seconds]] = field(default_factory=list)
     jobs: dict[int, tuple[Any, str, Sequence[BlockKey], Sequence[memoryview]]] = field(
         default_factory=dict
     )
@@ -83,11 +86,17 @@ class FakePool:
         keys: Sequence[BlockKey],
         views: Sequence[memoryview],
         *,
+        ttl: Seconds | None = None,
         auditor: object = None,
     ) -> None:
         """It waits for `end`."""
         self.audited += keys if auditor is not None else ()
+        self.lives.append((len(keys), ttl))
         self.jobs[job] = ("store", request, keys, views)
+
+    def renew(self, keys: Sequence[BlockKey], lives: Sequence[Seconds]) -> None:
+        """Remember them."""
+        self.renewed += zip(keys, lives, strict=True)
 
     def finished(self) -> list[Finished]:
         """All jobs end, done where the block is there, or missing; none while not `answers`."""

@@ -13,6 +13,7 @@ from askonce.kv.auditor import Auditor
 from askonce.kv.vllm.carrier import Carrier
 from askonce.kv.vllm.planner import Load, Plan
 from askonce.testing import FakeClock
+from askonce.units import Seconds
 
 LAYERS, BLOCKS, PAGE = 3, 16, 64
 NAMES = [bytes([index]) * 32 for index in range(8)]
@@ -42,8 +43,11 @@ class World:
     def holds(self, block: int, value: int) -> bool:
         return all((layer[block] == value + n).all() for n, layer in enumerate(self.layers))
 
-    def store(self, blocks: list[int], epoch: int | None = 1) -> None:
-        self.carrier.store(Plan([], NAMES[: len(blocks)], blocks, epoch, []))
+    def store(
+        self, blocks: list[int], epoch: int | None = 1, lives: list[Seconds | None] | None = None
+    ) -> None:
+        lives = [None] * len(blocks) if lives is None else lives
+        self.carrier.store(Plan([], NAMES[: len(blocks)], blocks, epoch, lives, []))
 
 
 @pytest.fixture
@@ -69,7 +73,7 @@ def test_what_is_audited_is_copied_and_handed_to_the_auditor(world: World) -> No
     """Beside what is stored, and neither holds the engine's blocks."""
     world.fill(3, 10)
     world.fill(4, 20)
-    world.carrier.store(Plan([], NAMES[:1], [3], 1, [(NAMES[1], 4)]))
+    world.carrier.store(Plan([], NAMES[:1], [3], 1, [None], [(NAMES[1], 4)]))
     world.fill(4, 99)
     world.carrier.settle()
     assert [key.hash for key in world.pool.audited] == NAMES[1:2]
@@ -86,6 +90,15 @@ def test_a_block_may_be_overwritten_while_it_is_stored(world: World) -> None:
     world.pool.answers = True
     world.carrier.settle()
     assert world.pool.stored[NAMES[0], 0][0] == 10
+
+
+def test_a_job_has_blocks_of_one_life(world: World) -> None:
+    """Where lives change, another job begins."""
+    long, short = Seconds(90.0), Seconds(60.0)
+    world.store([3, 4, 5, 6], lives=[long, long, short, None])
+    world.carrier.settle()
+    assert world.pool.lives == [(2, long), (1, short), (1, None)]
+    assert len(world.pool.stored) == 4
 
 
 def test_blocks_that_do_not_come_are_told_and_the_others_used(world: World) -> None:

@@ -38,12 +38,15 @@ DIMENSIONS = {
 }
 
 
+@pytest.mark.parametrize(
+    "more", ["", ', "admission": "learned", "store_bytes": 1000000000'], ids=["all", "learned"]
+)
 def test_the_own_connector_leaks_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    more: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It shares with its like, and in no dimension with another; so the command succeeds."""
     with redis("redis7", tmp_path) as store:
-        extra = '{"lookup_deadline": 1.0, "load_deadline": 5.0}'
+        extra = f'{{"lookup_deadline": 1.0, "load_deadline": 5.0{more}}}'
         code = main(["kv", "conformance", "--url", store.unix_url, "--extra", extra])
     lines = capsys.readouterr().out.splitlines()
     told = {line[:24].strip(): line[25:].split()[0] for line in lines}

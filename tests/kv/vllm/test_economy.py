@@ -120,8 +120,8 @@ def test_learned_admission_stores_all_that_comes_early(clock: FakeClock) -> None
         clock.advance(1.0)
         hashes = [b"%32d" % (7919 * (100 * number + each)) for each in range(10)]
         said.append(economy.keep(economy.see(hashes), 0))
-    assert said[0] is None
-    assert said[-1] == 0
+    assert said[0] == [84_900.0] * 10
+    assert said[-1] == []
     assert economy.unadmitted > 0
 
 

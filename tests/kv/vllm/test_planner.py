@@ -365,3 +365,32 @@ def test_only_what_is_admitted_is_stored(pool: FakePool) -> None:
     planner.match(again, 0)
     plan = planner.plan(first_step("b", list(range(100, 111)), 0, LONG))
     assert plan.hashes == again.block_hashes[:8]
+    assert plan.lives == [60.0] * 8
+    assert [key.hash for key, _ in pool.renewed] == again.block_hashes[:3]
+
+
+def test_blocks_of_an_answer_live_as_long_as_the_prompts_end(pool: FakePool) -> None:
+    """And what the engine had itself is renewed, worker by worker, where it is worth storing."""
+
+    class Falling:
+        def see(self, hashes: list[int], now: float) -> Sighting:
+            return Sighting((0,) * len(hashes), 0.0)
+
+        def keep(self, sighting: Sighting, known: int) -> list[float]:
+            return [100.0 - place for place in range(len(sighting.classes))]
+
+    economy = _economy(FakeClock(), admission=Falling())
+    planner, asked = _planner(pool, economy, ranks=2), request("a", 10)
+    planner.begin(asked)
+    table = list(range(100, 113))
+    plan = planner.plan(first_step("a", table, 4 * BLOCK_TOKENS, LONG - 4 * BLOCK_TOKENS))
+    assert plan.lives == [96.0, 95.0, 94.0, 93.0, 92.0, 91.0]
+    assert [(key.group, life) for key, life in pool.renewed[:3]] == [
+        (0, 100.0),
+        (1, 100.0),
+        (0, 99.0),
+    ]
+    assert len(pool.renewed) == 8
+    asked.block_hashes.append(b"answer".ljust(32))
+    plan = planner.plan(next_step("a", [], LONG, BLOCK_TOKENS))
+    assert plan.lives == [91.0]

@@ -61,7 +61,7 @@ def test_the_clairvoyant_prefers_what_is_read_sooner() -> None:
     assert sum(run([(1,), (2,), (1,), (2,)], "clairvoyant", 1).found) == 1
 
 
-@pytest.mark.parametrize("policy", ["lru", "clairvoyant", "askonce"])
+@pytest.mark.parametrize("policy", ["lru", "clairvoyant", "askonce", "askonce-alone"])
 def test_writes_that_the_link_cannot_take_are_dropped(policy: Policy) -> None:
     """The heads of prefixes go first, the rest is counted."""
     content = run([(1, 2, 3, 4, 5, 6)] * 2, policy, 10, rate=1.0)
@@ -82,4 +82,5 @@ def test_admission_finds_twice_as_much_for_a_third_of_the_writes() -> None:
         found[policy], written[policy] = sum(content.found), sum(content.written)
     assert found["askonce"] >= 2 * found["lru"]
     assert 3 * written["askonce"] <= written["lru"]
+    assert found["askonce"] > 1.2 * found["askonce-alone"]
     assert found["clairvoyant"] >= max(found.values())

@@ -91,6 +91,15 @@ class MemoryTransport:
         """Remove the values."""
         return self._each("delete", keys, deadline, lambda i: self._removed(keys[i]))
 
+    def renew(
+        self, keys: Sequence[bytes], lives: Sequence[Seconds], *, deadline: Seconds
+    ) -> Outcomes:
+        """Move the ends of lives."""
+        now = self._clock.monotonic()
+        return self._each(
+            "renew", keys, deadline, lambda i: self._prolonged(keys[i], now + lives[i])
+        )
+
     def close(self) -> None:
         """Forget everything."""
         with self._lock:
@@ -133,6 +142,13 @@ class MemoryTransport:
         self._values[key] = (value, ends)
         self._held += len(value)
         return "done"
+
+    def _prolonged(self, key: bytes, ends: float) -> bool:
+        value = self._found(key)
+        if value is None or self._values[key][1] >= ends:
+            return False
+        self._values[key] = (value, ends)
+        return True
 
     def _removed(self, key: bytes) -> bool:
         value, _ = self._values.pop(key, (None, 0.0))

@@ -92,6 +92,17 @@ class RespTransport:
         talk = Talk(lambda index: (command(b"UNLINK", keys[index]),), _read_count)
         return self._fleet.call(keys, talk, deadline)
 
+    def renew(
+        self, keys: Sequence[bytes], lives: Sequence[Seconds], *, deadline: Seconds
+    ) -> Outcomes:
+        """PEXPIRE GT, which servers before Redis 7 refuse."""
+
+        def out(index: int) -> Sequence[Buffer]:
+            life = b"%d" % max(round(lives[index] * 1000), 1)
+            return (command(b"PEXPIRE", keys[index], life, b"GT"),)
+
+        return self._fleet.call(keys, Talk(out, _read_count), deadline)
+
     def servers(self, *, deadline: Seconds) -> dict[str, dict[str, str] | None]:
         """INFO of each."""
         told = self._fleet.ask_all(command(b"INFO"), _read_text, deadline)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from askonce.clock import SystemClock
@@ -18,7 +18,7 @@ from askonce.kv.block import BlockKey
 from askonce.kv.vllm.staging import Staging
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from askonce.kv.auditor import Auditor
     from askonce.kv.jobs import Finished
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from askonce.kv.vllm.planner import Load, Plan
     from askonce.kv.vllm.staging import Bytes
     from askonce.ports import Clock
+    from askonce.units import Seconds
 
 _PART = 8 * 1024 * 1024
 """Bytes of a job: a load in several parts is received and copied at the same time."""
@@ -123,9 +124,9 @@ class Carrier:
 
     def store(self, plan: Plan) -> None:
         """Copy out what this step has completed, and have it stored, or held against the store."""
-        self._put(plan.hashes, plan.blocks, plan.epoch)
+        self._put(plan.hashes, plan.blocks, plan.epoch, plan.lives)
         names, blocks = [name for name, _ in plan.audits], [block for _, block in plan.audits]
-        self._put(names, blocks, plan.epoch, self._auditor)
+        self._put(names, blocks, plan.epoch, [None] * len(blocks), self._auditor)
 
     def drop(self, requests: Iterable[str]) -> None:
         """These are finished: what they wait for is of no use."""
@@ -152,6 +153,7 @@ class Carrier:
         hashes: Sequence[bytes],
         blocks: list[int],
         epoch: int | None,
+        lives: Sequence[Seconds | None],
         auditor: Auditor | None = None,
     ) -> None:
         if not blocks:
@@ -166,11 +168,17 @@ class Carrier:
                 self._stores.rows(slot, len(self._layers)), self._layers, strict=True
             ):
                 row[:] = layer[block]
-        for at in range(0, len(slots), self._per_job):
-            cut = slice(at, at + self._per_job)
-            self._submit(_Part("", slots[cut], blocks[cut]), hashes[cut], auditor)
+        for life, cut in _cuts(lives, self._per_job):
+            part = _Part("", slots[cut], blocks[cut])
+            self._submit(part, hashes[cut], life, auditor)
 
-    def _submit(self, part: _Part, hashes: Sequence[bytes], auditor: Auditor | None = None) -> int:
+    def _submit(
+        self,
+        part: _Part,
+        hashes: Sequence[bytes],
+        life: Seconds | None = None,
+        auditor: Auditor | None = None,
+    ) -> int:
         number = next(self._numbers)
         self._parts[number] = part
         keys = [BlockKey(name, self._rank) for name in hashes]
@@ -178,7 +186,7 @@ class Carrier:
             self._pool.submit_load(number, part.request, keys, self._loads.views(part.slots))
         else:
             views = self._stores.views(part.slots)
-            self._pool.submit_store(number, "", keys, views, auditor=auditor)
+            self._pool.submit_store(number, "", keys, views, ttl=life, auditor=auditor)
         return number
 
     def _take(self, ended: Finished) -> None:
@@ -210,3 +218,13 @@ class Carrier:
         if load.bad:
             self._settled.failed.add(request)
             self._settled.bad_blocks.update(load.bad)
+
+
+def _cuts(lives: Sequence[Seconds | None], most: int) -> Iterator[tuple[Seconds | None, slice]]:
+    """Runs of at most so many blocks with the same life."""
+    at = 0
+    for life, run in groupby(lives):
+        end = at + sum(1 for _ in run)
+        for start in range(at, end, most):
+            yield life, slice(start, min(start + most, end))
+        at = end

@@ -22,7 +22,7 @@ from askonce.kv.vllm.adapters import Adapters
 from askonce.kv.vllm.carrier import Carrier
 from askonce.kv.vllm.economy import Economy, Shape
 from askonce.kv.vllm.identity import identity_of, obstacle
-from askonce.kv.vllm.opening import open_pool
+from askonce.kv.vllm.opening import open_hearsay, open_pool
 from askonce.kv.vllm.planner import Plan, Planner, Rules
 from askonce.kv.vllm.settings import settings_from
 from askonce.kv.vllm.stats import AskOncePromMetrics, AskOnceStats, Increments
@@ -31,8 +31,10 @@ from askonce.units import Seconds
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from askonce.kv.admission import Admission
     from askonce.kv.audit import Sample
     from askonce.kv.auditor import Auditor
+    from askonce.kv.hearsay import Hearsay
     from askonce.kv.namespace import Identity
     from askonce.kv.pool import BlockPool
     from askonce.kv.vllm.staging import Bytes
@@ -73,6 +75,7 @@ class AskOnceConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc] #
         self._pool: BlockPool | None = None
         self._planner: Planner | None = None
         self._economy: Economy | None = None
+        self._hearsay: Hearsay | None = None
         self._carrier: Carrier | None = None
         self._auditor: Auditor | None = None
         self._failed_blocks: set[int] = set()
@@ -117,7 +120,7 @@ class AskOnceConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc] #
     def build_connector_meta(self, scheduler_output: Any) -> KVConnectorMetadata:  # noqa: ANN401
         """The step's plan."""
         if self._planner is None:
-            return AskOnceMetadata(Plan([], [], [], None, []))
+            return AskOnceMetadata(Plan([], [], [], None, [], []))
         return AskOnceMetadata(self._planner.plan(scheduler_output))
 
     def update_connector_output(self, connector_output: Any) -> None:  # noqa: ANN401
@@ -226,6 +229,8 @@ class AskOnceConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc] #
     def shutdown(self) -> None:
         """Let go of the store; what is under way may be lost."""
         self._adapters.close()
+        if self._hearsay is not None:
+            self._hearsay.close()
         if self._pool is not None:
             self._pool.close(_PARTING)
 
@@ -245,12 +250,15 @@ class AskOnceConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc] #
             stores=transfer.is_kv_producer,
             shard_bytes=identity.layout.block_bytes,
         )
-        kv_dtype = identity.layout.kv_dtype
-        audit = self._settings.sample(kv_dtype) if rules.stores else None
-        self._economy = self._economy_of(rules, audit)
+        admission = self._settings.learned(rules.ranks * rules.shard_bytes)
+        audit = self._settings.sample(identity.layout.kv_dtype) if rules.stores else None
+        self._hearsay = open_hearsay(self._settings, identity, admission, self._clock)
+        self._economy = self._economy_of(rules, admission, audit)
         self._planner = Planner(self._pool, self._adapters, rules, self._economy)
 
-    def _economy_of(self, rules: Rules, audit: Sample | None) -> Economy:
+    def _economy_of(
+        self, rules: Rules, admission: Admission | None, audit: Sample | None
+    ) -> Economy:
         scheduler = self._vllm_config.scheduler_config
         size = rules.ranks * rules.shard_bytes
         return Economy(
@@ -258,7 +266,7 @@ class AskOnceConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc] #
             self._clock,
             gated=self._settings.gate == "on",
             timed=not getattr(scheduler, "async_scheduling", False),
-            admission=self._settings.learned(size),
+            admission=admission,
             curve=self._settings.curve(),
             audit=audit,
         )
@@ -272,6 +280,8 @@ class AskOnceConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc] #
             yield from self._pool.figures().samples()
         if self._economy is not None:
             yield from self._economy.samples()
+        if self._hearsay is not None:
+            yield from self._hearsay.samples()
         if self._carrier is not None:
             yield "askonce_kv_loaded_blocks_total", (), self._carrier.loaded_blocks
             yield "askonce_kv_lost_blocks_total", (), self._carrier.lost_blocks

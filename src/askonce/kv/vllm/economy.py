@@ -194,16 +194,16 @@ class Economy:
         low = [int.from_bytes(each[-8:], "big") for each in hashes]
         return self._admission.see(low, self._clock.monotonic())
 
-    def keep(self, sighting: Sighting | None, known: int) -> int | None:
-        """How many leading blocks are worth storing, None for all; once for each request.
+    def keep(self, sighting: Sighting | None, known: int) -> list[Seconds] | None:
+        """For how long each of the leading blocks is worth storing; once for each request.
 
-        known: how many of them the store has.
+        None for all, as long as the pool keeps any. known: how many of them the store has.
         """
         if self._admission is None or sighting is None:
             return None
-        kept = len(self._admission.keep(sighting, known))
-        self.unadmitted += len(sighting.classes) - kept
-        return kept if kept < len(sighting.classes) else None
+        lives = self._admission.keep(sighting, known)
+        self.unadmitted += len(sighting.classes) - len(lives)
+        return lives
 
     def samples(self) -> Iterator[tuple[str, tuple[str, ...], float]]:
         """Every metric as name, values of its labels in order, and value."""

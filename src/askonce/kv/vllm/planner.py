@@ -43,6 +43,8 @@ class Plan(NamedTuple):
     blocks: list[int]
     epoch: int | None
     """In which those were computed."""
+    lives: list[Seconds | None]
+    """For how long to store each; None as the pool has it."""
     audits: list[tuple[bytes, int]]
     """Hashes and blocks as above, to be held against what the store has of them."""
 
@@ -89,13 +91,24 @@ class _Following:
     sighting: Sighting | None = None
     known: int = 0
     """Blocks from its beginning that the store has."""
-    keep: int | None = None
-    """Blocks from its beginning that are worth storing; None for all."""
+    lives: list[Seconds] | None = None
+    """Of the blocks from its beginning that are worth storing; None for all."""
     decision: Decision | None = None
     decided_on: tuple[int, int] = (0, 0)
     """First block and number of those found."""
     audited: bool = False
     """It computes what is stored, to be held against that."""
+
+    @property
+    def worth(self) -> int | None:
+        """Blocks from its beginning that are worth storing; None for all, its answer's too."""
+        if self.lives is None or self.sighting is None:
+            return None
+        return len(self.lives) if len(self.lives) < len(self.sighting.classes) else None
+
+    def life(self, index: int) -> Seconds | None:
+        """Of a block; what comes after the prompt lives as long as its end."""
+        return self.lives[min(index, len(self.lives) - 1)] if self.lives else None
 
 
 class Planner:
@@ -173,7 +186,7 @@ class Planner:
         self._take_probes()
         self._economy.step(_prefills(scheduled), len(scheduled.num_scheduled_tokens))
         loads, self._loads = self._loads, []
-        plan = Plan(loads, [], [], self._epoch, [])
+        plan = Plan(loads, [], [], self._epoch, [], [])
         for new in scheduled.scheduled_new_reqs:
             self._start(new.req_id, new.block_ids[0], new.num_computed_tokens)
             self._store(plan, new.req_id, new.num_computed_tokens, scheduled)
@@ -292,7 +305,18 @@ class Planner:
             store=Tokens(computed - own),
             computed=Tokens(held.request.num_tokens - computed),
         )
-        held.keep = self._economy.keep(held.sighting, held.known)
+        held.lives = self._economy.keep(held.sighting, held.known)
+        if held.lives is not None and self._may_share(held.request):
+            self._renew(held, max(held.known, computed // self._rules.block_tokens))
+
+    def _renew(self, held: _Following, count: int) -> None:
+        """Let the leading blocks live on that are stored, or were when they were computed."""
+        told = [
+            (key, life)
+            for index, life in enumerate((held.lives or [])[:count])
+            for key in self._keys(self._hash(held.request, index))
+        ]
+        self._pool.renew([key for key, _ in told], [life for _, life in told])
 
     def _store(self, plan: Plan, request: str, computed: int, scheduled: Any) -> None:  # noqa: ANN401
         held = self._requests.get(request)
@@ -305,8 +329,8 @@ class Planner:
         end = min(
             tokens // self._rules.block_tokens, len(held.request.block_hashes), len(held.blocks)
         )
-        if held.keep is not None:
-            end = min(end, held.keep)
+        if held.worth is not None:
+            end = min(end, held.worth)
         for index in range(held.stored, end):
             name = self._hash(held.request, index)
             if held.audited and index < held.known:
@@ -314,6 +338,7 @@ class Planner:
                 continue
             plan.hashes.append(name)
             plan.blocks.append(held.blocks[index])
+            plan.lives.append(held.life(index))
         held.stored = max(held.stored, end)
 
     def _may_share(self, request: Any) -> bool:  # noqa: ANN401

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 SECRET_VARIABLE = "ASKONCE_KV_SECRET"  # noqa: S105 - a name, not a secret
 MIB = 1024 * 1024
 _log = logging.getLogger(__name__)
+_DAY = 24 * 3600.0
+_LEAST_EXCHANGE = 1.0
+"""Seconds: all slots of the board are looked at as often."""
 
 
 NotNegative = Annotated[float, msgspec.Meta(ge=0)]
@@ -45,7 +48,7 @@ class VllmSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Folders of adapters that are loaded by name: new contents share nothing with old ones."""
     storage: Literal["raw", "int8"] = "raw"
     """How blocks are stored; `int8` is smaller and not exact."""
-    ttl: float = 24 * 3600.0
+    ttl: float = _DAY
     """Seconds that a stored block lives; 0 leaves it to the store's eviction."""
     lookup_deadline: float = 0.05
     load_deadline: float = 1.0
@@ -60,9 +63,15 @@ class VllmSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """What a prompt takes: milliseconds, microseconds a token, nanoseconds a token squared. The
     connector sees that for itself; the tier's gate needs it."""
     admission: Literal["all", "learned"] = "all"
-    """Store everything, or what this replica's own traffic shows to be worth it; connector only."""
+    """Store everything, or what the replicas' traffic shows to be worth it; connector only."""
     store_bytes: int = 0
-    """What the store holds, which learned admission divides among this replica's blocks."""
+    """What the store holds, which learned admission divides among the blocks of all replicas that
+    exchange what they saw; without the exchange, among those of this one."""
+    replica_bytes: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """With `learned`: what this replica may fill of that; 0 for no bound of its own."""
+    exchange_every: float = 5.0
+    """With `learned`: seconds between two exchanges with the other replicas, which must have the
+    same; 0 for none."""
     audit: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.001
     """Share of hits that are computed all the same, and held against what is stored."""
     audit_tolerance: NotNegative = 0.0
@@ -78,6 +87,8 @@ class VllmSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             raise ValueError("`prefill` needs microseconds a token")
         if self.admission == "learned" and self.store_bytes <= 0:
             raise ValueError('"admission": "learned" needs `store_bytes`, the size of the store')
+        if self.exchange_every and self.exchange_every < _LEAST_EXCHANGE:
+            raise ValueError("`exchange_every` is 0, or a second or more")
 
     def pool(self) -> PoolSettings:
         """The pool's share."""
@@ -118,7 +129,12 @@ class VllmSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         """What decides on storing; None where everything is stored."""
         if self.admission == "all":
             return None
-        return Admission(Limits(budget=Bytes(self.store_bytes), block_bytes=Bytes(block_bytes)))
+        base = Limits(
+            budget=Bytes(self.store_bytes),
+            own_budget=Bytes(self.replica_bytes) if self.replica_bytes else None,
+            block_bytes=Bytes(block_bytes),
+        )
+        return Admission(base.within(Seconds(self.ttl or _DAY)))
 
     def secret(self) -> bytes:
         """What seals blocks; empty for none. Raises ConfigError."""

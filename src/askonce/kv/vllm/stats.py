@@ -11,6 +11,7 @@ from vllm.distributed.kv_transfer.kv_connector.v1.metrics import (
 )
 
 from askonce.kv.figures import METRICS
+from askonce.kv.hearsay import HEARSAY_METRICS
 from askonce.kv.vllm.economy import ECONOMY_METRICS
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ CONNECTOR_METRICS: Final[Mapping[str, tuple[str, str]]] = {
         "Blocks not stored for want of staging memory or of a known epoch.",
     ),
 }
-ALL_METRICS: Final = {**METRICS, **CONNECTOR_METRICS, **ECONOMY_METRICS}
+ALL_METRICS: Final = {**METRICS, **CONNECTOR_METRICS, **ECONOMY_METRICS, **HEARSAY_METRICS}
 _LARGEST: Final = "_max"
 """Ends the name of a gauge of which the largest counts."""
 Sample = tuple[str, tuple[str, ...], float]

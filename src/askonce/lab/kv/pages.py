@@ -22,6 +22,7 @@ _COLOURS = {
     "local": "#b8bec9",
     "lru": "#d98841",
     "second-sight": "#8f7fc2",
+    "askonce-alone": "#7fb8c2",
     "askonce": "#1f6f5c",
     "clairvoyant": "#5b6472",
     "none": "#9aa2af",
@@ -141,8 +142,8 @@ def _hits(held: Sequence[Held]) -> bytes:
 
 def _bytes(held: Sequence[Held]) -> bytes:
     places = _places(held)
-    figure, axes = _figure(2, 1, (10.4, 0.62 * len(places) + 1.3))
-    policies = ("lru", "second-sight", "askonce", "clairvoyant")
+    figure, axes = _figure(2, 1, (10.4, 0.72 * len(places) + 1.3))
+    policies = ("lru", "second-sight", "askonce-alone", "askonce", "clairvoyant")
     for axis, field in zip(axes.flat, ("written", "read"), strict=True):
         for turn, policy in enumerate(policies):
             found = {
@@ -150,9 +151,9 @@ def _bytes(held: Sequence[Held]) -> bytes:
                 for one in held
                 if one.policy == policy
             }
-            heights = [place + (turn - 1.5) * 0.2 for place in range(len(places))]
+            heights = [place + (turn - 2) * 0.17 for place in range(len(places))]
             values = [found[place] for place in places]
-            axis.barh(heights, values, height=0.18, color=_COLOURS[policy], label=policy)
+            axis.barh(heights, values, height=0.15, color=_COLOURS[policy], label=policy)
         labels = [f"{trace}\n{routing}" for trace, routing in places]
         axis.set_yticks(range(len(places)), labels if field == "written" else [""] * len(places))
         axis.invert_yaxis()

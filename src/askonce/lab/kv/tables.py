@@ -48,7 +48,8 @@ def holding(held: Sequence[Held]) -> str:
         )
     return (
         "What the store holds: prompt tokens found by the replicas themselves, and in the store "
-        "besides.\nclairvoyant knows the future (Belady): no policy finds more in the same bytes.\n"
+        "besides.\naskonce-alone: replicas do not tell each other what they saw.\n"
+        "clairvoyant knows the future (Belady): no policy finds more in the same bytes.\n"
         + aligned([heads, *rows], left=4)
     )
 

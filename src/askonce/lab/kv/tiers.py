@@ -14,7 +14,10 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol, get_args
 import msgspec
 
 from askonce.kv.admission import Admission, Limits
-from askonce.units import Bytes, Seconds
+from askonce.kv.board import Board
+from askonce.kv.hearsay import Hearsay
+from askonce.kv.transports.memory import MemoryTransport
+from askonce.units import Bytes, Seconds, UnixTime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,12 +25,14 @@ if TYPE_CHECKING:
     from askonce.lab.kv.replicas import Routed
     from askonce.lab.kv.traces import Trace
 
-Policy = Literal["none", "lru", "second-sight", "askonce", "clairvoyant"]
+Policy = Literal["none", "lru", "second-sight", "askonce-alone", "askonce", "clairvoyant"]
 POLICIES: Final[tuple[Policy, ...]] = get_args(Policy)
 
 _BACKLOG: Final = 2.0
 """Seconds of writes that a replica holds back before it drops more, and at least _BLOCKS."""
 _BLOCKS: Final = 4
+_TTL: Final = Seconds(24 * 3600.0)
+_SPACE: Final = b"simulated".ljust(32)
 
 
 class Shared(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,6 +105,8 @@ def _tier(trace: Trace, routed: Routed, policy: Policy, shared: Shared) -> Tier:
             return _Clairvoyant(trace, routed, capacity)
         case "askonce":
             return _AskOnce(trace, routed, shared)
+        case "askonce-alone":
+            return _AskOnce(trace, routed, shared, alone=True)
 
 
 class _Nothing:
@@ -196,18 +203,39 @@ class _Clairvoyant:
         return self._capacity > 0
 
 
-class _AskOnce:
-    """The real admission, one of each replica; the store evicts what would expire first."""
+class _Clock:
+    """The trace's own time."""
 
-    def __init__(self, trace: Trace, routed: Routed, shared: Shared) -> None:
+    def __init__(self) -> None:
+        self.at = 0.0
+
+    def now(self) -> UnixTime:
+        return UnixTime(self.at)
+
+    def monotonic(self) -> Seconds:
+        return Seconds(self.at)
+
+
+class _AskOnce:
+    """The real admission, one of each replica; the store evicts what would expire first.
+
+    alone: replicas hear nothing of each other, and each fills its share of the store.
+    """
+
+    def __init__(
+        self, trace: Trace, routed: Routed, shared: Shared, *, alone: bool = False
+    ) -> None:
         self._requests = trace.requests
         self._local = routed.local
         self._capacity = shared.budget // shared.block_bytes
-        limits = Limits(budget=Bytes(shared.budget), block_bytes=Bytes(shared.block_bytes))
-        views = shared.replicas if shared.tell_every else 1
+        budget = shared.budget // (shared.replicas if alone else 1)
+        limits = Limits(budget=Bytes(budget), block_bytes=Bytes(shared.block_bytes)).within(_TTL)
+        views = shared.replicas if shared.tell_every or alone else 1
         self._views = [Admission(limits) for _ in range(views)]
-        self._every = shared.tell_every
+        self._every = float("inf") if alone else shared.tell_every
         self._told = 0.0
+        self._clock = _Clock()
+        self._exchanges = self._opened(Seconds(self._every)) if len(self._views) > 1 else []
         self._hashes: dict[int, int] = {}
         self._held: dict[int, float] = {}
         self._heap: list[tuple[float, int, int]] = []
@@ -236,14 +264,20 @@ class _AskOnce:
             self._pop()
         return found, written, dropped
 
+    def _opened(self, every: Seconds) -> list[Hearsay]:
+        """What runs beside each engine, over a store in this process."""
+        store = MemoryTransport(clock=self._clock)
+        return [
+            Hearsay(view, Board(store, _SPACE, self._clock, every=every), self._clock, every=every)
+            for view in self._views
+        ]
+
     def _exchange(self, now: float) -> None:
-        if len(self._views) > 1 and now - self._told >= self._every:
+        self._clock.at = now
+        if now - self._told >= self._every:
             self._told = now
-            told = [view.drain() for view in self._views]
-            for place, view in enumerate(self._views):
-                for other, said in enumerate(told):
-                    if other != place:
-                        view.merge(said, Seconds(now))
+            for each in self._exchanges:
+                each.turn()
 
     def _expire(self, now: float) -> None:
         while self._heap and self._heap[0][0] < now:

@@ -1,7 +1,9 @@
-"""Real engines need vLLM; without it these tests are skipped."""
+"""Real engines need vLLM; without it these tests are skipped, or fail if REQUIRE_ENGINES is set."""
 
 from __future__ import annotations
 
+import importlib
+import os
 import random
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
 
 Prompt = list[int]
 _WITHOUT = "there is no vLLM: run `make test-kv-vllm`"
+
+if os.environ.get("REQUIRE_ENGINES"):
+    importlib.import_module("vllm")
 
 
 @pytest.fixture(scope="session")

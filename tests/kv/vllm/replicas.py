@@ -65,7 +65,7 @@ class Replica:
             **(beside or {}),
         }
         if told.get("tensor_parallel_size", 1) > 1:
-            environment["VLLM_CPU_OMP_THREADS_BIND"] = "|".join(map(str, CORES))
+            environment["VLLM_CPU_OMP_THREADS_BIND"] = "|".join(map(str, CORES[:2]))
         self._log = folder / f"engine-{time.monotonic_ns()}.log"
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(

@@ -83,6 +83,6 @@ def test_a_scrape_has_every_documented_figure(
     assert loaded["askonce_kv_prompt_tokens_total|computed"] == TOKENS - BLOCKS * 32 + 3
     assert loaded["askonce_kv_ended_loads_total"] == 1
     assert loaded["askonce_kv_lost_blocks_total"] == loaded["askonce_kv_pinned_views"] == 0
-    assert 0 < loaded["askonce_kv_epoch_age_seconds"] < 1
+    assert 0 < loaded["askonce_kv_epoch_age_seconds"] < 10
     assert not any(name.startswith("askonce_kv_flaws_total") for name in stored | loaded)
     assert set(METRICS) <= set(ALL_METRICS)

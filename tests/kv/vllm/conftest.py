@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import random
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,6 +20,8 @@ _WITHOUT = "there is no vLLM: run `make test-kv-vllm`"
 
 if os.environ.get("REQUIRE_ENGINES"):
     importlib.import_module("vllm")
+    # Left to its default it would end this process alone, and vLLM's own would run on.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

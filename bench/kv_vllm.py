@@ -26,6 +26,7 @@ from tests.servers import redis as servers
 
 from bench.lmcache import ENVIRONMENT, PACKAGES, lmcache
 from bench.report import machine, table, tell
+from bench.servers import preferred, settle
 from bench.stats import Bar, Report, Sample
 
 if TYPE_CHECKING:
@@ -53,7 +54,12 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=7)
     rounds: int = parser.parse_args().rounds
     where = machine()
-    with tempfile.TemporaryDirectory() as name, servers.redis("redis7", Path(name)) as store:
+    settle(None)
+    with (
+        preferred(os.getpid()),
+        tempfile.TemporaryDirectory() as name,
+        servers.redis("redis7", Path(name)) as store,
+    ):
         seconds = _measure(Path(name), store.port, rounds)
     report = _report(seconds)
     print(f"{where}\nmedian of {rounds} interleaved rounds\n\n{table([report])}", flush=True)
@@ -115,6 +121,7 @@ def _engine(name: str, store: int, folder: Path) -> Iterator[Replica]:
     with (
         _connector(name, store, folder) as connector,
         replica(model, folder, connector, processes=True, beside=beside, max_num_seqs=4) as engine,
+        preferred(engine.pid),
     ):
         yield engine
 

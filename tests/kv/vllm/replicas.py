@@ -84,6 +84,11 @@ class Replica:
         self.ready = self._answer(START)["ready"]
 
     @property
+    def pid(self) -> int:
+        """Of its first process, whose session holds all of them."""
+        return self._process.pid
+
+    @property
     def log(self) -> str:
         """What it has printed."""
         return self._log.read_text(errors="replace")

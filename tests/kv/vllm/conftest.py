@@ -1,8 +1,11 @@
-"""Real engines need vLLM; without it these tests are skipped."""
+"""Real engines need vLLM; without it these tests are skipped, or fail if REQUIRE_ENGINES is set."""
 
 from __future__ import annotations
 
+import importlib
+import os
 import random
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +17,11 @@ if TYPE_CHECKING:
 
 Prompt = list[int]
 _WITHOUT = "there is no vLLM: run `make test-kv-vllm`"
+
+if os.environ.get("REQUIRE_ENGINES"):
+    importlib.import_module("vllm")
+    # Left to its default it would end this process alone, and vLLM's own would run on.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,7 @@ import pytest
 from askonce.orphan import die_with_parent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 ROOT = Path(__file__).resolve().parents[3]
 PYTHON = os.environ.get("VLLM_PYTHON", sys.executable)
@@ -28,26 +28,44 @@ START = 240.0
 """Seconds that an engine may take to start; three are usual, on a machine that is free."""
 
 
+def surroundings() -> dict[str, str]:
+    """The environment of an engine: nothing is asked of the network, a GiB for its KV cache."""
+    return {
+        **os.environ,
+        "HF_HUB_OFFLINE": "1",
+        "TRANSFORMERS_OFFLINE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+        "DO_NOT_TRACK": "1",
+        "VLLM_CPU_KVCACHE_SPACE": "1",
+        "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT))),
+        "OMP_NUM_THREADS": "1",
+    }
+
+
 class Replica:
     """One engine."""
 
-    def __init__(self, told: dict[str, Any], folder: Path, *, processes: bool) -> None:
-        """Start it; processes: with scheduler and worker in processes of their own."""
+    def __init__(
+        self,
+        told: dict[str, Any],
+        folder: Path,
+        *,
+        processes: bool = False,
+        beside: Mapping[str, str] | None = None,
+    ) -> None:
+        """Start it; processes: with scheduler and worker in processes of their own.
+
+        beside: variables of its environment, over the usual ones.
+        """
         out, answers = os.pipe()
         environment = {
-            **os.environ,
+            **surroundings(),
             "ANSWERS": str(answers),
-            "HF_HUB_OFFLINE": "1",
-            "TRANSFORMERS_OFFLINE": "1",
-            "VLLM_NO_USAGE_STATS": "1",
-            "DO_NOT_TRACK": "1",
-            "VLLM_CPU_KVCACHE_SPACE": "1",
             "VLLM_ENABLE_V1_MULTIPROCESSING": "1" if processes else "0",
-            "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT))),
-            "OMP_NUM_THREADS": "1",
+            **(beside or {}),
         }
         if told.get("tensor_parallel_size", 1) > 1:
-            environment["VLLM_CPU_OMP_THREADS_BIND"] = "|".join(map(str, CORES))
+            environment["VLLM_CPU_OMP_THREADS_BIND"] = "|".join(map(str, CORES[:2]))
         self._log = folder / f"engine-{time.monotonic_ns()}.log"
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
@@ -64,6 +82,11 @@ class Replica:
         self._out = out
         self._kept = b""
         self.ready = self._answer(START)["ready"]
+
+    @property
+    def pid(self) -> int:
+        """Of its first process, whose session holds all of them."""
+        return self._process.pid
 
     @property
     def log(self) -> str:
@@ -120,12 +143,12 @@ def replica(
     connector: dict[str, Any] | None,
     *,
     processes: bool = False,
+    beside: Mapping[str, str] | None = None,
     **more: Any,
 ) -> Iterator[Replica]:
     """An engine for the time of a test."""
-    engine = Replica(
-        {"model": str(model), "transfer": connector, **more}, folder, processes=processes
-    )
+    told = {"model": str(model), "transfer": connector, **more}
+    engine = Replica(told, folder, processes=processes, beside=beside)
     try:
         yield engine
     finally:

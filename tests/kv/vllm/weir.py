@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-Mode = Literal["open", "slow", "held", "cut", "closed"]
-"""`held` and `cut` begin after the next `after` bytes; `closed` refuses new connections as well."""
+Mode = Literal["open", "slow", "late", "held", "cut", "closed"]
+"""`late` holds each answer back for a while.
+
+`held` and `cut` begin after the next `after` bytes; `closed` refuses new connections as well."""
 
 
 class Weir:
@@ -27,6 +29,7 @@ class Weir:
         self._mode: Mode = "open"
         self._after = 0
         self._rate = 0
+        self._pause = 0.0
         self._lines: list[socket.socket] = []
         self._closed = False
         threading.Thread(target=self._accept, daemon=True).start()
@@ -36,9 +39,12 @@ class Weir:
         """Of a Redis behind it."""
         return f"redis://127.0.0.1:{self.port}"
 
-    def set(self, mode: Mode, *, after: int = 0, rate: int = 0) -> None:
-        """after: bytes from the store that still pass. rate: bytes a second where it is `slow`."""
-        self._mode, self._after, self._rate = mode, after, rate
+    def set(self, mode: Mode, *, after: int = 0, rate: int = 0, pause: float = 0.0) -> None:
+        """after: bytes from the store that still pass. rate: bytes a second where it is `slow`.
+
+        pause: seconds before an answer where it is `late`.
+        """
+        self._mode, self._after, self._rate, self._pause = mode, after, rate, pause
         if mode in {"open", "closed"}:
             self._cut()
 
@@ -63,15 +69,28 @@ class Weir:
                     continue
                 far = socket.create_connection(("127.0.0.1", self._behind))
                 self._lines += [near, far]
-                threading.Thread(target=self._relay, args=(near, far, False), daemon=True).start()
-                threading.Thread(target=self._relay, args=(far, near, True), daemon=True).start()
+                asked = threading.Event()
+                threading.Thread(target=self._ask, args=(near, far, asked), daemon=True).start()
+                threading.Thread(target=self._answer, args=(far, near, asked), daemon=True).start()
 
-    def _relay(self, source: socket.socket, sink: socket.socket, answers: bool) -> None:  # noqa: FBT001
+    def _ask(self, source: socket.socket, sink: socket.socket, asked: threading.Event) -> None:
         with contextlib.suppress(OSError):
             while piece := source.recv(16384):
-                if answers:
-                    self._wait(len(piece))
+                asked.set()
                 sink.sendall(piece)
+        self._part(source, sink)
+
+    def _answer(self, source: socket.socket, sink: socket.socket, asked: threading.Event) -> None:
+        with contextlib.suppress(OSError):
+            while piece := source.recv(16384):
+                if asked.is_set() and self._mode == "late":
+                    time.sleep(self._pause)
+                asked.clear()
+                self._wait(len(piece))
+                sink.sendall(piece)
+        self._part(source, sink)
+
+    def _part(self, source: socket.socket, sink: socket.socket) -> None:
         for each in (source, sink):
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)

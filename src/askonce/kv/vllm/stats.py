@@ -84,7 +84,7 @@ class AskOncePromMetrics(KVConnectorPromMetrics):  # type: ignore[misc] # vLLM i
         labelnames: list[str],
         per_engine_labelvalues: dict[int, list[object]],
     ) -> None:
-        """Register all of them."""
+        """Register all of them, and begin at 0 what has no labels of its own."""
         super().__init__(vllm_config, metric_types, labelnames, per_engine_labelvalues)
         self._metrics = {
             name: metric_types[Counter if is_counter(name) else Gauge](
@@ -96,6 +96,9 @@ class AskOncePromMetrics(KVConnectorPromMetrics):  # type: ignore[misc] # vLLM i
         }
         self._largest: dict[tuple[str, int], float] = {}
         """Of all workers since the start."""
+        for name, (labels, _) in ALL_METRICS.items():
+            for engine in per_engine_labelvalues.values() if not labels else ():
+                self._metrics[name].labels(*engine)
 
     def observe(self, transfer_stats_data: dict[str, float], engine_idx: int = 0) -> None:
         """Take in what `AskOnceStats` carried."""

@@ -135,6 +135,8 @@ class TrustMoved(Event, frozen=True, gc=False):
     """The wrong rate at or above the threshold is below this."""
     labels: float
     """Verdicts so far."""
+    told: float = 1.0
+    """Share of the latest audits that brought a verdict."""
 
 
 class IndexedLate(Event, frozen=True, gc=False):

@@ -117,6 +117,12 @@ METRICS = (
     ),
     Metric("askonce_trust_labels", "gauge", ("namespace",), "Verdicts so far"),
     Metric(
+        "askonce_audit_verdicts",
+        "gauge",
+        ("namespace",),
+        "Share of the latest audits that brought a verdict; the fewer, the fewer audits",
+    ),
+    Metric(
         "askonce_recorded_calls_total",
         "counter",
         ("outcome",),
@@ -255,6 +261,7 @@ class PrometheusSink:
         gauges["askonce_trust_threshold", namespace] = least
         gauges["askonce_wrong_rate_bound", namespace] = event.bound
         gauges["askonce_trust_labels", namespace] = event.labels
+        gauges["askonce_audit_verdicts", namespace] = event.told
 
     def _held(self, event: HeldBytes) -> None:
         self._figures.gauges["askonce_held_bytes", event.part] = event.size

@@ -27,6 +27,7 @@ from askonce.trust.looks import Seen, pack, unpack
 from askonce.trust.names import question_digest
 from askonce.trust.reading import analyse
 from askonce.trust.sight import Lesson, Manners, Sight, Verdict
+from askonce.trust.thrift import UNWATCHED, Spending
 from askonce.trust.verifier import Learner, Text, score, see
 
 if TYPE_CHECKING:
@@ -52,10 +53,11 @@ _OF_HITS = frozenset({"audit", "caller", "operator"})
 class _Namespace:
     """What one namespace has beside its ledger."""
 
-    __slots__ = ("labels", "learner", "mistaken", "open", "since")
+    __slots__ = ("labels", "learner", "mistaken", "open", "since", "spending")
 
-    def __init__(self, learner: Learner) -> None:
+    def __init__(self, learner: Learner, spending: Spending) -> None:
         self.learner = learner
+        self.spending = spending
         self.labels = 0.0
         self.mistaken = False
         """The static rule was shown to be wrong."""
@@ -120,21 +122,37 @@ class TrustDesk:
         decision = self._decide(place, sight.odds, request)
         if sight.odds is None:
             return Verdict()
-        verdict = Verdict(
-            (), best, sight.odds, decision.audit, decision.chance, seen, counted=decision.serve
-        )
+        verdict = Verdict((), best, sight.odds, seen=seen, counted=decision.serve)
         if self.cold(place):
-            return self._static(verdict, sight.text, sight.near, request)
+            cold = self._static(verdict, sight.text, sight.near)
+            return self._audited(place, cold, self._manners.cold_audit, request)
         if hold:
             self.withdraw(place, verdict)
-            return verdict._replace(audit=False, chance=1.0, counted=False)
+            return verdict._replace(counted=False)
         if not decision.serve:
             return verdict
         if seen is None:  # only the cosine is known: evidence and the static rule must both agree
-            return self._static(verdict, sight.text, sight.near, request)
+            verdict = self._static(verdict, sight.text, sight.near)
+        else:
+            verdict = verdict._replace(order=self._alike(seen, best))
+        return self._audited(place, verdict, decision.chance, request)
+
+    def _alike(self, seen: Seen, best: int) -> tuple[int, ...]:
+        """The best place, and those of the same answer after it."""
         answers = [self._answers.of(question, question) for question in seen.questions]
         others = (at for at, one in enumerate(answers) if one == answers[best] and at != best)
-        return verdict._replace(order=(best, *others))
+        return (best, *others)
+
+    def _audited(self, place: Place, verdict: Verdict, wanted: float, request: str) -> Verdict:
+        """Draw whether a hit is audited, as likely as is wanted and can be afforded."""
+        if not verdict.order:
+            return verdict
+        spending = self._namespace(place.namespace).spending
+        share = spending.chance(wanted, cold=self.cold(place))
+        if not share:
+            return verdict._replace(watched=False)
+        drawn = chance(self._seed, request.encode(), b"audit")
+        return verdict._replace(audit=drawn < share, chance=share)
 
     def withdraw(self, place: Place, verdict: Verdict) -> None:
         """Nothing was served after all: the entries were gone, not confirmed, or only a shadow."""
@@ -194,6 +212,11 @@ class TrustDesk:
         """How far this place may go now, and on what evidence."""
         return self._ledger.standing(place)
 
+    def told(self, place: Place) -> float:
+        """Share of this place's namespace's audits that brought a verdict."""
+        known = self._namespaces.get(place.namespace)
+        return 1.0 if known is None else known.spending.told
+
     def labels(self, place: Place) -> float:
         """How many verdicts this place's namespace has seen."""
         known = self._namespaces.get(place.namespace)
@@ -218,9 +241,7 @@ class TrustDesk:
         vector = np.frombuffer(near.vector, dtype=np.float32)
         return Text(analyse(near.item.text), from_bytes(near.item.tokens, self._dim), vector)
 
-    def _static(
-        self, verdict: Verdict, text: str, near: Sequence[Neighbour], request: str
-    ) -> Verdict:
+    def _static(self, verdict: Verdict, text: str, near: Sequence[Neighbour]) -> Verdict:
         vetoes: list[str] = []
         order: list[int] = []
         for at, each in enumerate(near):
@@ -231,13 +252,9 @@ class TrustDesk:
                 order.append(at)
             else:
                 vetoes.append(guard)
-        share = self._manners.cold_audit
-        audit = chance(self._seed, request.encode(), b"cold audit") < share
         seen = verdict.seen
         return verdict._replace(
             order=tuple(order),
-            audit=bool(order) and audit,
-            chance=share if order else 1.0,
             seen=seen._replace(static=order[0]) if seen is not None and order else seen,
             vetoes=tuple(vetoes),
         )
@@ -248,8 +265,12 @@ class TrustDesk:
         place = Place(first.namespace.encode(), first.partition)
         if first.source == "asked":
             self._count(records)
+        if first.source == "hit":
+            self._plan(place, first)
         if first.source in {"asked", "hit"}:
             return None
+        if first.source == "audit":
+            self._note_audit(place, first)
         seen = _seen(first)
         served = first.entry if seen is None else seen.keys[seen.look.best]
         said = {one.entry: one.verdict for one in records if one.verdict != "unsure"}
@@ -268,6 +289,18 @@ class TrustDesk:
         )
         learner = self._namespace(place.namespace).learner
         return Lesson(learner, seen.look, same, min(1 / first.probability, _HEAVIEST))
+
+    def _plan(self, place: Place, hit: Evidence) -> None:
+        planned = 0.0 if hit.how == UNWATCHED else hit.probability
+        self._namespace(place.namespace).spending.hit(planned, cold=self.cold(place))
+
+    def _note_audit(self, place: Place, audit: Evidence) -> None:
+        """An audit without a verdict: so many hits like it say nothing for the bound."""
+        told = audit.verdict != "unsure"
+        self._namespace(place.namespace).spending.audited(told=told)
+        if not told and not self.cold(place):
+            for _ in range(round(1 / audit.probability)):
+                self._ledger.repeat(Step(*place, cell_of(audit.score), "unwatched"))
 
     def _learn_place(
         self, place: Place, first: Evidence, said: Mapping[bytes, str], served: bytes
@@ -291,7 +324,8 @@ class TrustDesk:
         known = self._namespaces.get(name)
         if known is None:
             limit = self._manners.remembered
-            known = _Namespace(Learner(self._prior, self._dim, limit=limit))
+            learner = Learner(self._prior, self._dim, limit=limit)
+            known = _Namespace(learner, Spending(self._manners.thrift))
             self._namespaces[name] = known
             if len(self._namespaces) > self._manners.namespaces:
                 gone, _ = self._namespaces.popitem(last=False)
@@ -304,7 +338,13 @@ class TrustDesk:
         known = place if self._ledger.knows(place) else Place(place.namespace, b"")
         cell = None if score is None else cell_of(score)
         self.asked.note(known, cell, "served" if decision.serve else "asked")
+        self._earn(place.namespace)
         return decision
+
+    def _earn(self, namespace: bytes) -> None:
+        known = self._namespaces.get(namespace)
+        if known is not None:
+            known.spending.requests += 1
 
     def _add(self, place: Place, verdict: Verdict, what: What) -> None:
         if verdict.counted:
@@ -322,6 +362,8 @@ class TrustDesk:
                 continue
             for one in steps:
                 self._ledger.repeat(one)
+                if one.what in {"asked", "served"}:
+                    self._earn(one.namespace)
 
 
 def _seen(record: Evidence) -> Seen | None:

@@ -20,6 +20,8 @@ from askonce.trust.budget import PRESETS, Budget, Caution
 from askonce.trust.ledger import Policy
 from askonce.trust.names import Namespaces, Rules
 from askonce.trust.purse import Price, Purse
+from askonce.trust.sight import Manners
+from askonce.trust.thrift import Thrift
 from askonce.units import Cosine, Seconds
 from askonce.worker import Worker
 
@@ -96,7 +98,6 @@ def _desk(config: Config, dim: int, names: Namespaces, secret: bytes) -> TrustDe
     """Reads a file and imports much, so not on the event loop."""
     from askonce.trust.desk import TrustDesk
     from askonce.trust.prior import shipped
-    from askonce.trust.sight import Manners
 
     return TrustDesk(
         shipped(),
@@ -107,8 +108,18 @@ def _desk(config: Config, dim: int, names: Namespaces, secret: bytes) -> TrustDe
             caution=Caution(audit=config.trust.audit, forced=config.trust.forced),
             judge=RULES_ERROR,
         ),
-        manners=Manners(floor=Cosine(config.semantic.floor), life=Seconds(config.semantic.ttl)),
+        manners=manners(config),
         seed=blake2b(secret, digest_size=32, person=b"askonce trust").digest(),
+    )
+
+
+def manners(config: Config) -> Manners:
+    """How the desk decides beside its policy."""
+    trust = config.trust
+    return Manners(
+        floor=Cosine(config.semantic.floor),
+        life=Seconds(config.semantic.ttl),
+        thrift=Thrift(of_hits=trust.audit_cost, of_requests=trust.cold_audit),
     )
 
 

@@ -136,7 +136,7 @@ class TrustMoved(Event, frozen=True, gc=False):
     labels: float
     """Verdicts so far."""
     told: float = 1.0
-    """Share of the latest audits that brought a verdict."""
+    """How often the judge can tell of late, of hits or of what might be one."""
 
 
 class IndexedLate(Event, frozen=True, gc=False):

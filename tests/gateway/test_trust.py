@@ -166,6 +166,16 @@ async def test_an_audit_is_counted_and_tightens(tmp_path: Path) -> None:
         assert (await house.ask(body_of(AGAIN + " "))).headers["x-cache"] == "MISS"
 
 
+async def test_without_a_log_that_can_be_written_answers_go_on(tmp_path: Path) -> None:
+    """A near-copy is served all the same, what is learned is learned by this process alone."""
+    (tmp_path / "evidence.sqlite3").mkdir()
+    engine = FakeEngine(otherwise=PARIS)
+    async with open_house(tmp_path, engine, embedder=tokens()) as house:
+        await hit(house)
+        assert (await house.ask(body_of("Name the capital of Italy."))).status == 200
+        assert learning(house)._parts.desk.asked.packed() == b""
+
+
 @pytest.mark.slow
 async def test_a_restart_keeps_decisions_and_a_second_server_shares_them(tmp_path: Path) -> None:
     """Evidence in the data directory decides from the first request of the next start on."""

@@ -513,3 +513,48 @@ def test_where_only_the_cosine_is_known_a_warm_hit_is_audited_as_the_account_say
     assert verdict.serve
     assert verdict.counted
     assert verdict.chance < 0.6
+
+
+def unsure(desk: TrustDesk, count: int) -> None:
+    """So many misses beside a likely candidate of whose answer the judge could not tell."""
+    for number in range(count):
+        verdict = judged(desk, "What is a cat?", "what is a cat?", request=f"u{number}")
+        desk.take([record(verdict, "unsure", request=f"u{number}", look=False)])
+
+
+def test_a_judge_that_mostly_cannot_tell_opens_nothing() -> None:
+    """The verdicts that there are may be the rosy ones: near-copies alone are served again."""
+    desk = made(enough=1.0)
+    teach(desk, 300, "same")
+    asked = "how do i reset password number 7"
+    cached = "how do i reset my password number"
+    assert not desk.cold(PLACE)
+    assert judged(desk, asked, cached).serve
+    unsure(desk, 60)
+    assert desk.told(PLACE) < 0.5
+    assert desk.cold(PLACE)
+    teach(desk, 60, "same", seed=1)
+    assert not desk.cold(PLACE)
+
+
+def test_blind_and_mistaken_serves_nothing() -> None:
+    """Where the static rule was wrong and the judge cannot tell, there is nothing to go by."""
+    desk = made(enough=1.0)
+    teach(desk, 300, "same")
+    wrong = judged(desk, "What is a cat?", "what is a cat?", request="w")
+    desk.take([record(wrong, "different", entry=b"x" * 32, source="audit", look=False)])
+    assert judged(desk, "What is a cat?", "what is a cat?").serve
+    unsure(desk, 60)
+    verdict = judged(desk, "What is a cat?", "what is a cat?")
+    assert not desk.cold(PLACE)
+    assert (verdict.serve, verdict.counted) == (False, False)
+
+
+def test_an_answer_that_was_lost_says_nothing_of_the_judge() -> None:
+    """Entries that have left are no reason to distrust the evidence."""
+    desk = made()
+    for number in range(60):
+        verdict = judged(desk, "What is a cat?", "what is a cat?", request=f"u{number}")
+        known = record(verdict, "unsure", request=f"u{number}", look=False)
+        desk.take([msgspec.structs.replace(known, how="lost")])
+    assert desk.told(PLACE) == 1.0

@@ -35,11 +35,11 @@ def test_a_judge_that_cannot_tell_is_asked_less() -> None:
     """The share falls to the least that can be weighed, and rises again with verdicts."""
     spending = Spending(Thrift(of_hits=1.0))
     for _ in range(60):
-        spending.audited(told=False)
-    assert spending.told < 0.1
+        spending.audits.note(told=False)
+    assert spending.audits.share < 0.1
     assert spending.chance(0.5, cold=False) == LEAST_AUDIT
     for _ in range(60):
-        spending.audited(told=True)
+        spending.audits.note(told=True)
     assert spending.chance(0.5, cold=False) == 0.5
 
 
@@ -47,7 +47,7 @@ def test_half_of_the_verdicts_are_enough() -> None:
     """A judge that is unsure now and then is asked as often as one that never is."""
     spending = Spending(Thrift(of_hits=1.0))
     for number in range(60):
-        spending.audited(told=number % 3 > 0)
+        spending.audits.note(told=number % 3 > 0)
     assert spending.chance(0.5, cold=False) == 0.5
 
 
@@ -74,6 +74,6 @@ def test_no_order_of_things_overdraws(
         if hit:
             spending.hit(chance, cold=cold)
             early += chance if cold else 0.0
-            spending.audited(told=told)
+            spending.audits.note(told=told)
     assert spending.planned <= of_hits * spending.hits + 1e-9
     assert early <= of_requests * spending.requests + 1e-9

@@ -20,7 +20,7 @@ from askonce.ports import Evidence
 from askonce.trust.allowance import Allowance
 from askonce.trust.budget import chance
 from askonce.trust.evidence import LEAST_AUDIT
-from askonce.trust.labels import one_look, requests, said, whole_requests
+from askonce.trust.labels import LOST, one_look, requests, said, whole_requests
 from askonce.trust.ledger import Place
 from askonce.trust.names import question_digest
 from askonce.trust.thrift import UNWATCHED
@@ -294,7 +294,7 @@ class Learning:
         self, case: Case, entry: Entry | None, fresh: Answer | None
     ) -> tuple[Agreement, str]:
         if entry is None or fresh is None:
-            return "unsure", "lost"
+            return "unsure", LOST
         cached_text, fresh_text = text_of(entry.answer), text_of(fresh)
         if cached_text is None or fresh_text is None:
             return "unsure", "no_text"

@@ -141,7 +141,7 @@ class Live:
         self._spending.hit(share, cold=cold)
         drawn = chance(self._seed, query.to_bytes(8, "big"), b"audit") < share
         if drawn and self._last is not None:
-            self._spending.audited(told=True)
+            self._spending.audits.note(told=True)
             self._last = self._last._replace(chance=share)
         return Choice(at, drawn)
 

@@ -22,12 +22,13 @@ from askonce.trust.asked import Asked, Step, What, unpacked
 from askonce.trust.budget import Decision, chance
 from askonce.trust.evidence import Label, cell_of, odds_of_cosine
 from askonce.trust.guards import veto
+from askonce.trust.labels import LOST
 from askonce.trust.ledger import Ledger, Place, Policy, Standing
 from askonce.trust.looks import Seen, pack, unpack
 from askonce.trust.names import question_digest
 from askonce.trust.reading import analyse
 from askonce.trust.sight import Lesson, Manners, Sight, Verdict
-from askonce.trust.thrift import UNWATCHED, Spending
+from askonce.trust.thrift import UNWATCHED, Spending, Telling
 from askonce.trust.verifier import Learner, Text, score, see
 
 if TYPE_CHECKING:
@@ -44,8 +45,13 @@ _SOURCES: dict[str, Source] = {
     "operator": "operator",
     "caller": "caller",
 }
+_FREE = frozenset({"miss", "shadow"})
 _HEAVIEST = 5.0
 """What one label may weigh for the verifier, however seldom its kind is seen."""
+_WHOLE = 8
+"""Namespaces whose verifiers may remember all they can; each further one has less than the last."""
+_SIGHTED = 0.5
+"""Share of comparisons that must bring a verdict for evidence to decide."""
 _OF_HITS = frozenset({"audit", "caller", "operator"})
 """Who speaks of answers that were served."""
 
@@ -53,11 +59,12 @@ _OF_HITS = frozenset({"audit", "caller", "operator"})
 class _Namespace:
     """What one namespace has beside its ledger."""
 
-    __slots__ = ("labels", "learner", "mistaken", "open", "since", "spending")
+    __slots__ = ("labels", "learner", "misses", "mistaken", "open", "since", "spending")
 
     def __init__(self, learner: Learner, spending: Spending) -> None:
         self.learner = learner
         self.spending = spending
+        self.misses = Telling()
         self.labels = 0.0
         self.mistaken = False
         """The static rule was shown to be wrong."""
@@ -65,6 +72,16 @@ class _Namespace:
         """Evidence has opened a level."""
         self.since = 0.0
         """When the last drift was noticed."""
+
+    @property
+    def told(self) -> float:
+        """How often the judge can tell, of hits or of what might be one, whichever is less."""
+        return min(self.spending.audits.share, self.misses.share)
+
+    @property
+    def blind(self) -> bool:
+        """It mostly cannot, so the verdicts that there are may be the rosy ones."""
+        return self.told < _SIGHTED
 
 
 class TrustDesk:
@@ -126,7 +143,7 @@ class TrustDesk:
         if self.cold(place):
             cold = self._static(verdict, sight.text, sight.near)
             return self._audited(place, cold, self._manners.cold_audit, request)
-        if hold:
+        if hold or self._blind(place):
             self.withdraw(place, verdict)
             return verdict._replace(counted=False)
         if not decision.serve:
@@ -204,18 +221,22 @@ class TrustDesk:
         known = self._namespaces.get(place.namespace)
         if known is None:
             return True
-        if known.mistaken or known.labels >= self._manners.enough:
+        if known.mistaken:
             return False
-        return not known.open
+        return known.blind or not (known.open or known.labels >= self._manners.enough)
 
     def standing(self, place: Place) -> Standing:
         """How far this place may go now, and on what evidence."""
         return self._ledger.standing(place)
 
     def told(self, place: Place) -> float:
-        """Share of this place's namespace's audits that brought a verdict."""
+        """How often the judge can tell in this place's namespace."""
         known = self._namespaces.get(place.namespace)
-        return 1.0 if known is None else known.spending.told
+        return 1.0 if known is None else known.told
+
+    def _blind(self, place: Place) -> bool:
+        known = self._namespaces.get(place.namespace)
+        return known is not None and known.blind
 
     def labels(self, place: Place) -> float:
         """How many verdicts this place's namespace has seen."""
@@ -271,6 +292,8 @@ class TrustDesk:
             return None
         if first.source == "audit":
             self._note_audit(place, first)
+        elif first.source in _FREE and first.score >= 0 and first.how != LOST:
+            self._namespace(place.namespace).misses.note(told=first.verdict != "unsure")
         seen = _seen(first)
         served = first.entry if seen is None else seen.keys[seen.look.best]
         said = {one.entry: one.verdict for one in records if one.verdict != "unsure"}
@@ -297,7 +320,7 @@ class TrustDesk:
     def _note_audit(self, place: Place, audit: Evidence) -> None:
         """An audit without a verdict: so many hits like it say nothing for the bound."""
         told = audit.verdict != "unsure"
-        self._namespace(place.namespace).spending.audited(told=told)
+        self._namespace(place.namespace).spending.audits.note(told=told)
         if not told and not self.cold(place):
             for _ in range(round(1 / audit.probability)):
                 self._ledger.repeat(Step(*place, cell_of(audit.score), "unwatched"))
@@ -323,7 +346,8 @@ class TrustDesk:
     def _namespace(self, name: bytes) -> _Namespace:
         known = self._namespaces.get(name)
         if known is None:
-            limit = self._manners.remembered
+            most = self._manners.remembered
+            limit = min(most, _WHOLE * most // (len(self._namespaces) + 1))
             learner = Learner(self._prior, self._dim, limit=limit)
             known = _Namespace(learner, Spending(self._manners.thrift))
             self._namespaces[name] = known

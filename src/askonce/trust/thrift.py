@@ -14,9 +14,9 @@ UNWATCHED = "unwatched"
 """How the record of a hit is marked of which no audit was possible."""
 
 _KNOWN = 4.0
-"""Audits with a verdict that are assumed before any was made."""
+"""Comparisons with a verdict that are assumed before any was made."""
 _MEMORY = 50.0
-"""Audits after which one has faded to 1/e."""
+"""Comparisons after which one has faded to 1/e."""
 
 
 class Thrift(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,10 +28,31 @@ class Thrift(msgspec.Struct, frozen=True, kw_only=True):
     """Audits before evidence decides, as a share of all requests."""
 
 
-class Spending:
-    """What one namespace has earned and spent, and how often its audits brought a verdict."""
+class Telling:
+    """How often the latest comparisons of answers brought a verdict."""
 
-    __slots__ = ("_audited", "_cold", "_planned", "_thrift", "_told", "hits", "requests")
+    __slots__ = ("_all", "_told")
+
+    def __init__(self) -> None:
+        """A judge is thought able to tell until it is not."""
+        self._all = self._told = _KNOWN
+
+    @property
+    def share(self) -> float:
+        """Those with a verdict among all, the newest first of all."""
+        return self._told / self._all
+
+    def note(self, *, told: bool) -> None:
+        """One more comparison, with a verdict or without."""
+        kept = 1 - 1 / _MEMORY
+        self._all = self._all * kept + 1
+        self._told = self._told * kept + told
+
+
+class Spending:
+    """What one namespace has earned and spent."""
+
+    __slots__ = ("_cold", "_planned", "_thrift", "audits", "hits", "requests")
 
     def __init__(self, thrift: Thrift) -> None:
         """Nothing earned yet."""
@@ -40,12 +61,7 @@ class Spending:
         self.hits = 0
         self._planned = 0.0
         self._cold = 0.0
-        self._audited = self._told = _KNOWN
-
-    @property
-    def told(self) -> float:
-        """Share of the audits that brought a verdict, the newest first of all."""
-        return self._told / self._audited
+        self.audits = Telling()
 
     @property
     def planned(self) -> float:
@@ -60,7 +76,7 @@ class Spending:
         left = self._thrift.of_hits * (self.hits + 1) - self._planned
         if cold:
             left = min(left, self._thrift.of_requests * self.requests - self._cold)
-        useful = min(1.0, 2 * self.told) ** 2
+        useful = min(1.0, 2 * self.audits.share) ** 2
         affordable = min(max(wanted * useful, LEAST_AUDIT), wanted, left)
         return affordable if affordable >= LEAST_AUDIT else 0.0
 
@@ -69,9 +85,3 @@ class Spending:
         self.hits += 1
         self._planned += chance
         self._cold += chance if cold else 0.0
-
-    def audited(self, *, told: bool) -> None:
-        """An audit ended, with a verdict or without."""
-        kept = 1 - 1 / _MEMORY
-        self._audited = self._audited * kept + 1
-        self._told = self._told * kept + told

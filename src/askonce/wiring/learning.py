@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from askonce.cache.learning import Effort, Learning
 from askonce.cache.learning import Parts as LearningParts
+from askonce.embedders.patient import PatientEmbedder
 from askonce.errors import ConfigError
 from askonce.judges.cascade import CascadeJudge
 from askonce.judges.llm import LlmJudge, LlmLimits
@@ -135,8 +136,12 @@ def purse_of(config: Config, parts: Parts, *, clock: Clock, sink: Sink) -> Purse
     return Purse(per_hour or float("inf"), prices, clock=clock, sink=sink)
 
 
-def judge_of(config: Config, parts: Parts, clock: Clock, purse: Purse) -> Judge:
+def judge_of(
+    config: Config, parts: Parts, clock: Clock, purse: Purse, semantic: SemanticTier | None
+) -> Judge:
     rules = RulesJudge()
+    if semantic is not None and parts.embedder is not None:
+        rules = RulesJudge(PatientEmbedder(parts.embedder, lambda: semantic.reading > 0))
     model = config.trust.judge_model
     if not model:
         return rules

@@ -26,7 +26,7 @@ def test_a_page_becomes_a_table() -> None:
     sink.emit(events.BreakerMoved(part="index", state="open"))
     sink.emit(events.AdmissionRefused(reason="truncated"))
     for said in ("same", "unsure", "unsure"):
-        sink.emit(events.Judged("audit", said))  # type: ignore[arg-type]
+        sink.emit(events.Judged("audit", said))
     assert list(live_table(sink.render().decode())) == [
         "answered by    requests    share   mean ms",
         "exact                 2    50.0%      2.00",

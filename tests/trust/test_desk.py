@@ -484,7 +484,7 @@ def test_hits_whose_audits_say_nothing_prove_nothing() -> None:
         if verdict.serve:
             served.append((request, verdict))
     before = desk.standing(PLACE)
-    assert len(served) == before.hits - (before.hits - len(served)) > 50
+    assert len(served) > 50
     for request, verdict in served[:3]:
         known = record(verdict, "unsure", source="audit", request=request, look=False)
         desk.take([msgspec.structs.replace(known, probability=0.25)])
@@ -497,6 +497,7 @@ def test_requests_decided_elsewhere_earn_as_well() -> None:
     one, other = made(thrift=Thrift()), made(thrift=Thrift())
     for number in range(20):
         judged(one, "What is a cat?", "what is a cat?", request=f"r{number}")
+        one.asked.note(PLACE, 3, "withdrawn")  # of an earlier one, and no request
     judged(other, "What is a cat?", "what is a cat?", request="first")
     other.take([requests(one.asked.packed(), "elsewhere", UnixTime(0))])
     verdict = judged(other, "What is a cat?", "what is a cat?", request="second")

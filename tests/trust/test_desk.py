@@ -458,6 +458,16 @@ def test_cold_audits_cost_a_share_of_the_requests() -> None:
     assert made(thrift=Thrift()).told(PLACE) == 1.0
 
 
+def test_what_an_audit_says_of_other_neighbours_is_not_of_a_hit() -> None:
+    """That the judge cannot tell those apart is no reason to distrust the evidence."""
+    desk = made()
+    for number in range(60):
+        verdict = judged(desk, "What is a cat?", "what is a cat?", request=f"u{number}")
+        other = record(verdict, "unsure", request=f"u{number}", look=False, probability=0.2)
+        desk.take([other])
+    assert desk.told(PLACE) == 1.0
+
+
 def test_audits_without_a_verdict_get_rare() -> None:
     """A judge that is always unsure costs few audits, and the record says so."""
     desk = made(thrift=Thrift(of_hits=1.0, of_requests=1.0))

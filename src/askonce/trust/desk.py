@@ -45,7 +45,6 @@ _SOURCES: dict[str, Source] = {
     "operator": "operator",
     "caller": "caller",
 }
-_FREE = frozenset({"miss", "shadow"})
 _HEAVIEST = 5.0
 """What one label may weigh for the verifier, however seldom its kind is seen."""
 _WHOLE = 8
@@ -143,7 +142,7 @@ class TrustDesk:
         if self.cold(place):
             cold = self._static(verdict, sight.text, sight.near)
             return self._audited(place, cold, self._manners.cold_audit, request)
-        if hold or self._blind(place):
+        if hold or self.told(place) < _SIGHTED:
             self.withdraw(place, verdict)
             return verdict._replace(counted=False)
         if not decision.serve:
@@ -234,10 +233,6 @@ class TrustDesk:
         known = self._namespaces.get(place.namespace)
         return 1.0 if known is None else known.told
 
-    def _blind(self, place: Place) -> bool:
-        known = self._namespaces.get(place.namespace)
-        return known is not None and known.blind
-
     def labels(self, place: Place) -> float:
         """How many verdicts this place's namespace has seen."""
         known = self._namespaces.get(place.namespace)
@@ -292,8 +287,8 @@ class TrustDesk:
             return None
         if first.source == "audit":
             self._note_audit(place, first)
-        elif first.source in _FREE and first.score >= 0 and first.how != LOST:
-            self._namespace(place.namespace).misses.note(told=first.verdict != "unsure")
+        elif first.source in {"miss", "shadow"}:
+            self._note_miss(place, first)
         seen = _seen(first)
         served = first.entry if seen is None else seen.keys[seen.look.best]
         said = {one.entry: one.verdict for one in records if one.verdict != "unsure"}
@@ -317,11 +312,17 @@ class TrustDesk:
         planned = 0.0 if hit.how == UNWATCHED else hit.probability
         self._namespace(place.namespace).spending.hit(planned, cold=self.cold(place))
 
+    def _note_miss(self, place: Place, miss: Evidence) -> None:
+        """Only of what might have been a hit, and not of an audit's other neighbours."""
+        if miss.score >= 0 and miss.how != LOST and miss.probability == 1.0:
+            self._namespace(place.namespace).misses.note(told=miss.verdict != "unsure")
+
     def _note_audit(self, place: Place, audit: Evidence) -> None:
         """An audit without a verdict: so many hits like it say nothing for the bound."""
         told = audit.verdict != "unsure"
-        self._namespace(place.namespace).spending.audits.note(told=told)
-        if not told and not self.cold(place):
+        namespace = self._namespace(place.namespace)
+        namespace.spending.audits.note(told=told)
+        if not told and namespace.open:
             for _ in range(round(1 / audit.probability)):
                 self._ledger.repeat(Step(*place, cell_of(audit.score), "unwatched"))
 

@@ -171,8 +171,8 @@ class NamespaceConfig(Section, frozen=True):
 class TrustConfig(Section, frozen=True):
     """`[trust]`: how far answers by meaning may go, by evidence."""
 
-    enabled: bool = False
-    """Whether evidence decides; else `semantic.floor` and the guards alone. Experimental."""
+    enabled: bool = True
+    """Whether evidence decides; else `semantic.floor` and the guards alone."""
     mode: Mode = "on"
     """`off`: no answers by meaning; `shadow`: find and judge them, serve none; `on`: serve them."""
     preset: Preset = "docs"
@@ -181,6 +181,10 @@ class TrustConfig(Section, frozen=True):
     """The same share as a number; 0 means the preset's."""
     audit: Unit = 0.05
     """Mean share of hits that the engine is asked about all the same, behind the answer."""
+    audit_cost: Unit = 0.2
+    """Most audits, as a share of the hits by meaning: each costs about what one hit saves."""
+    cold_audit: Unit = 0.02
+    """Most audits before evidence decides, as a share of all requests."""
     forced: Unit = 0.02
     """Share of would-be hits that the engine answers, so that no level goes unwatched."""
     audits_per_hour: Annotated[float, Meta(ge=0)] = 360.0

@@ -135,6 +135,8 @@ class TrustMoved(Event, frozen=True, gc=False):
     """The wrong rate at or above the threshold is below this."""
     labels: float
     """Verdicts so far."""
+    told: float = 1.0
+    """How often the judge can tell of late, of hits or of what might be one."""
 
 
 class IndexedLate(Event, frozen=True, gc=False):

@@ -20,6 +20,7 @@ from askonce.trust.names import Namespaces, Rules
 from askonce.trust.prior import shipped
 from askonce.trust.purse import Price, Purse
 from askonce.trust.sight import Manners
+from askonce.trust.thrift import Thrift
 from askonce.units import Cosine, Seconds
 from askonce.worker import Worker
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from askonce.trust.names import Mode
 
 DIM = 128
+PLENTY = Thrift(of_hits=float("inf"), of_requests=float("inf"))
+"""Audits cost nothing."""
 PRICES = (Price("scripted", "fake", 1e6, 1e6),)
 """One USD a token, which makes accounts plain."""
 _PROCESSES = count()
@@ -89,6 +92,7 @@ class School(Stage):
         forced: float = 0.02,
         audit: float = 0.05,
         cold_audit: float = 0.3,
+        thrift: Thrift = PLENTY,
         usd: float = float("inf"),
         second: Verifier | None = None,
         **kit: Any,
@@ -99,7 +103,9 @@ class School(Stage):
             shipped(),
             DIM,
             policy=Policy(budget=Budget(budget), caution=Caution(audit=audit, forced=forced)),
-            manners=Manners(floor=Cosine(0.97), cold_audit=cold_audit, life=LIVES.semantic),
+            manners=Manners(
+                floor=Cosine(0.97), cold_audit=cold_audit, life=LIVES.semantic, thrift=thrift
+            ),
             seed=b"seed",
         )
 

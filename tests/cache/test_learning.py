@@ -16,18 +16,20 @@ from askonce.errors import StoreError, VerifierBusy
 from askonce.events import Judged, Paid, StepSkipped, TrustMoved
 from askonce.flow import Hit
 from askonce.policy.controls import Controls
+from askonce.ports import Verdict
 from askonce.testing.answers import Chat, Reply
 from askonce.testing.clock import FakeClock
 from askonce.testing.embedders import HashingEmbedder
 from askonce.testing.evidence import MemoryEvidenceLog
 from askonce.testing.verifiers import ScriptedVerifier
 from askonce.trust.ledger import Place
+from askonce.trust.thrift import Thrift
 from askonce.units import Seconds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from askonce.ports import Evidence, Verdict
+    from askonce.ports import Evidence
 
 pytestmark = pytest.mark.anyio
 
@@ -498,3 +500,59 @@ async def test_only_questions_of_one_context_teach_about_each_other() -> None:
         assert (await school.get(school.talk(chatty, "Is this legal?"))).how == "engine"
         await school.settled()
         assert len(school.plain_index.rows) == 1
+
+
+class Mute:
+    """A judge that cannot tell."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def judge(self, question: str, cached: str, fresh: str) -> Verdict:
+        """Whatever it is, it is not sure."""
+        self.asked += 1
+        return Verdict("unsure", "wording")
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+async def test_a_judge_that_cannot_tell_costs_few_audits() -> None:
+    """Near-copies are served on, audits get rare, and the share of verdicts is told."""
+    async with School(judge=Mute(), thrift=Thrift(of_hits=0.2, of_requests=0.2)) as school:
+        school.upstream.otherwise = GOOD
+        await school.go(CAT)
+        hows = [await school.go(f"{LIKE_CAT}{' ' * number}") for number in range(120)]
+        assert hows.count("semantic") > 100
+        told = [one.probability for one in await records(school) if one.source == "audit"]
+        assert 2 < len(told) < 20
+        assert told[-1] <= 0.1
+        assert school.sink.of(TrustMoved)[-1].told < 0.6
+        assert school.desk.cold(HERE)
+
+
+async def test_an_audit_teaches_of_the_other_neighbours_as_well() -> None:
+    """The engine's answer is there, so it is compared with theirs: labels of the same chance."""
+    async with School(cold_audit=1.0) as school:
+        school.upstream.script(GOOD, OTHER, GOOD)
+        for text in (CAT, "When does the shop open?", LIKE_CAT):
+            await school.go(text)
+        found = [one for one in await records(school) if one.probability < 1 or one.seq > 4]
+        sources = [(one.source, one.verdict) for one in found][-2:]
+        assert sources == [("audit", "same"), ("miss", "different")]
+        assert found[-1].look
+
+
+async def test_audits_that_wait_for_a_slow_engine_hold_up_no_learning() -> None:
+    """Past a few of them hits are not audited, and misses teach on."""
+    async with School(cold_audit=1.0) as school:
+        school.upstream.script(GOOD)
+        await school.go(CAT)
+        school.upstream.otherwise = GOOD
+        school.upstream.open.clear()
+        for _ in range(30):
+            assert (await asyncio.wait_for(school.get(LIKE_CAT), 5.0)).how == "semantic"
+        assert len(school.learns._cases) < 15
+        school.upstream.open.set()
+        await school.settled()
+        assert 5 < len(judged(school, "audit")) < 15

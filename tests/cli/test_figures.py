@@ -25,6 +25,8 @@ def test_a_page_becomes_a_table() -> None:
     sink.emit(events.HeldBytes(part="store", size=Bytes(900), entries=3))
     sink.emit(events.BreakerMoved(part="index", state="open"))
     sink.emit(events.AdmissionRefused(reason="truncated"))
+    for said in ("same", "unsure", "unsure"):
+        sink.emit(events.Judged("audit", said))
     assert list(live_table(sink.render().decode())) == [
         "answered by    requests    share   mean ms",
         "exact                 2    50.0%      2.00",
@@ -36,5 +38,6 @@ def test_a_page_becomes_a_table() -> None:
         "entries held  store  3",
         "bytes held  store  900",
         "answers not stored  truncated  1",
+        "hits audited  3: 1 same, 0 different, 2 unsure",
         "breaker open  index",
     ]

@@ -16,6 +16,7 @@ from askonce.testing.answers import Chat
 from askonce.testing.embedders import TokenEmbedder
 from askonce.testing.engine import FakeEngine
 from askonce.trust.ledger import Place
+from askonce.trust.thrift import Thrift
 from askonce.upstreams.embedded import EmbeddedEngine, embedded_command
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from askonce.cache.learning import Learning
     from askonce.testing.caller import Answer
+    from askonce.trust.desk import TrustDesk
 
 pytestmark = pytest.mark.anyio
 
@@ -48,6 +50,13 @@ PARIS, ROME = Chat(text="The capital is Paris."), Chat(text="The capital is Rome
 def command() -> list[str]:
     """What starts the embedded engine; it looks for files, so not inside the event loop."""
     return embedded_command(EngineConfig())
+
+
+def audit_all(desk: TrustDesk) -> None:
+    """Every hit, whatever that costs."""
+    plenty = Thrift(of_hits=float("inf"), of_requests=float("inf"))
+    desk._manners = msgspec.structs.replace(desk._manners, cold_audit=1.0, thrift=plenty)
+    desk._namespaces.clear()
 
 
 def tokens() -> TokenEmbedder:
@@ -160,10 +169,20 @@ async def test_an_audit_is_counted_and_tightens(tmp_path: Path) -> None:
         tmp_path, FakeEngine(PARIS, ROME), embedder=tokens(), trust=trust
     ) as house:
         desk = learning(house)._parts.desk
-        desk._manners = msgspec.structs.replace(desk._manners, cold_audit=1.0)
+        audit_all(desk)
         await hit(house)
         assert await house.metric('askonce_audits_total{verdict="different"}') == 1
         assert (await house.ask(body_of(AGAIN + " "))).headers["x-cache"] == "MISS"
+
+
+async def test_without_a_log_that_can_be_written_answers_go_on(tmp_path: Path) -> None:
+    """A near-copy is served all the same, what is learned is learned by this process alone."""
+    (tmp_path / "evidence.sqlite3").mkdir()
+    engine = FakeEngine(otherwise=PARIS)
+    async with open_house(tmp_path, engine, embedder=tokens()) as house:
+        await hit(house)
+        assert (await house.ask(body_of("Name the capital of Italy."))).status == 200
+        assert learning(house)._parts.desk.asked.packed() == b""
 
 
 @pytest.mark.slow
@@ -217,8 +236,7 @@ async def test_the_real_models_shadow_then_on_then_audited(
             assert await counted(house, "askonce_shadow_total") == 1
         async with open_house(tmp_path, engine, trust={"audits_per_hour": 9.0}, **kit) as house:
             desk = learning(house)._parts.desk
-            desk._manners = msgspec.structs.replace(desk._manners, cold_audit=1.0)
-            desk._namespaces.clear()  # whatever so small a model said
+            audit_all(desk)
             assert marks(await house.ask(asks[1]))[3] == "detail=semantic"
             assert await counted(house, "askonce_audits_total") == 1
     finally:

@@ -9,7 +9,7 @@ from blockbuster import blockbuster_ctx
 
 from askonce.judges.calibration import measure, shipped_pairs
 from askonce.judges.cascade import CascadeJudge
-from askonce.judges.rules import RulesJudge
+from askonce.judges.rules import OPENING, RulesJudge
 from askonce.ports import Verdict
 from askonce.testing.embedders import HashingEmbedder
 from askonce.trust.judge import Thresholds
@@ -41,6 +41,17 @@ async def test_likeness_decides_where_rules_are_silent() -> None:
     assert len(embedder.embedded) == 4
     await alike.judge("", "Paris", "Lyon")
     assert len(embedder.embedded) == 4
+
+
+async def test_of_long_answers_only_the_openings_are_embedded() -> None:
+    """They can show that it is about something else, and never that all of it is the same."""
+    embedder = HashingEmbedder()
+    alike = RulesJudge(embedder, thresholds=Thresholds(same=Cosine(0.3), different=Cosine(0.0)))
+    apart = RulesJudge(embedder, thresholds=Thresholds(same=Cosine(1.0), different=Cosine(0.99)))
+    one, other = (" ".join([text] * 10) for text in REWORDED)
+    assert (await alike.judge("", one, other)).agreement == "unsure"
+    assert await apart.judge("", one, other) == Verdict("different", "unlike")
+    assert max(map(len, embedder.embedded)) == OPENING
 
 
 async def test_stays_unsure_without_embeddings() -> None:

@@ -13,6 +13,7 @@ from askonce.trust.alignment import pack
 from askonce.trust.ledger import Ledger, Policy
 from askonce.trust.reading import analyse
 from askonce.trust.sight import Manners
+from askonce.trust.thrift import Thrift
 from askonce.trust.verifier import Text
 from askonce.units import Cosine
 
@@ -28,11 +29,14 @@ _WORDS = (
 )
 
 
+PLENTY = Thrift(of_hits=float("inf"), of_requests=float("inf"))
+
+
 def _live(**manners: float) -> Live:
     rows = np.random.default_rng(0).standard_normal((6, 16)).astype(np.float32)
     unit = rows[0] / np.linalg.norm(rows[0])
     texts = [Text(analyse(words), pack(range(6), rows), unit) for words in _WORDS]
-    rule = Manners(floor=Cosine(0.97), **manners)  # type: ignore[arg-type]
+    rule = Manners(floor=Cosine(0.97), thrift=PLENTY, **manners)  # type: ignore[arg-type]
     return Live(_WORDS, Direct(texts), Ledger(Policy(), b"0"), rule)
 
 

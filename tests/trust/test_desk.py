@@ -20,6 +20,7 @@ from askonce.trust.looks import pack, unpack
 from askonce.trust.names import question_digest
 from askonce.trust.prior import shipped
 from askonce.trust.sight import Lesson, Manners, Verdict
+from askonce.trust.thrift import UNWATCHED, Thrift
 from askonce.units import Cosine, UnixTime
 
 if TYPE_CHECKING:
@@ -37,13 +38,17 @@ def read(text: str) -> ReadText:
     return asyncio.run(EMBEDDER.read(text))
 
 
-def made(**manners: float) -> TrustDesk:
+PLENTY = Thrift(of_hits=float("inf"), of_requests=float("inf"))
+"""Audits cost nothing."""
+
+
+def made(thrift: Thrift = PLENTY, **manners: float) -> TrustDesk:
     """A desk without evidence."""
     return TrustDesk(
         shipped(),
         DIM,
         policy=Policy(budget=Budget(0.05), caution=Caution(forced=0.0)),
-        manners=Manners(floor=Cosine(0.9), **manners),  # type: ignore[arg-type] # numbers by name
+        manners=Manners(floor=Cosine(0.9), thrift=thrift, **manners),  # type: ignore[arg-type] # numbers by name
         seed=b"seed",
     )
 
@@ -146,7 +151,7 @@ def test_cold_hits_are_audited_by_share(share: float) -> None:
     """The cold audit share is kept, and tells its probability."""
     verdict = judged(made(cold_audit=share), "What is a cat?", "what is a cat?")
     assert verdict.audit is (share == 1.0)
-    assert verdict.chance == share
+    assert (verdict.watched, verdict.chance) == (share == 1.0, 1.0)
 
 
 def test_without_vectors_the_static_rule_stays() -> None:
@@ -431,3 +436,136 @@ def test_drift_makes_a_namespace_warm(monkeypatch: pytest.MonkeyPatch) -> None:
     desk._namespaces[PLACE.namespace].since = 0.5
     assert desk.current(PLACE, [early, late, one]) == [one]
     assert desk.current(Place(b"else", b""), [early]) == [early]
+
+
+def hit(verdict: Verdict, request: str, how: str = "") -> Evidence:
+    """What the live path logs of a hit."""
+    record_of = record(verdict, "unsure", source="hit", request=request, look=False)
+    return msgspec.structs.replace(record_of, how=how, probability=verdict.chance)
+
+
+def test_cold_audits_cost_a_share_of_the_requests() -> None:
+    """However many near-copies come, one request in fifty is audited, by a known chance."""
+    desk = made(thrift=Thrift())
+    audits = 0
+    for number in range(400):
+        request = f"r{number}"
+        verdict = judged(desk, "What is a cat?", "what is a cat?", request=request)
+        assert verdict.serve
+        audits += verdict.audit
+        desk.take([hit(verdict, request, "" if verdict.watched else UNWATCHED)])
+    assert 2 <= audits <= 16
+    assert made(thrift=Thrift()).told(PLACE) == 1.0
+
+
+def test_what_an_audit_says_of_other_neighbours_is_not_of_a_hit() -> None:
+    """That the judge cannot tell those apart is no reason to distrust the evidence."""
+    desk = made()
+    for number in range(60):
+        verdict = judged(desk, "What is a cat?", "what is a cat?", request=f"u{number}")
+        other = record(verdict, "unsure", request=f"u{number}", look=False, probability=0.2)
+        desk.take([other])
+    assert desk.told(PLACE) == 1.0
+
+
+def test_audits_without_a_verdict_get_rare() -> None:
+    """A judge that is always unsure costs few audits, and the record says so."""
+    desk = made(thrift=Thrift(of_hits=1.0, of_requests=1.0))
+    chances = []
+    for number in range(80):
+        verdict = judged(desk, "What is a cat?", "what is a cat?", request=f"r{number}")
+        chances.append(verdict.chance)
+        desk.take([hit(verdict, f"r{number}")])
+        desk.take([record(verdict, "unsure", source="audit", request=f"r{number}", look=False)])
+    assert chances[0] == 0.3
+    assert chances[-1] < 0.05
+    assert desk.told(PLACE) < 0.2
+
+
+def test_hits_whose_audits_say_nothing_prove_nothing() -> None:
+    """As many hits leave the bound as an audit without a verdict stood for."""
+    desk = made(enough=1.0)
+    teach(desk, 300, "same")
+    served = []
+    for number in range(200):
+        request = f"again-{number}"
+        asked = f"how do i reset password number {number}"
+        verdict = judged(desk, asked, "how do i reset my password number", request=request)
+        if verdict.serve:
+            served.append((request, verdict))
+    before = desk.standing(PLACE)
+    assert len(served) > 50
+    for request, verdict in served[:3]:
+        known = record(verdict, "unsure", source="audit", request=request, look=False)
+        desk.take([msgspec.structs.replace(known, probability=0.25)])
+    assert desk.standing(PLACE).hits == before.hits - 12
+    assert desk.standing(PLACE).bound >= before.bound
+
+
+def test_requests_decided_elsewhere_earn_as_well() -> None:
+    """Another process's requests, told by the log, pay for cold audits here."""
+    one, other = made(thrift=Thrift()), made(thrift=Thrift())
+    for number in range(20):
+        judged(one, "What is a cat?", "what is a cat?", request=f"r{number}")
+        one.asked.note(PLACE, 3, "withdrawn")  # of an earlier one, and no request
+    judged(other, "What is a cat?", "what is a cat?", request="first")
+    other.take([requests(one.asked.packed(), "elsewhere", UnixTime(0))])
+    verdict = judged(other, "What is a cat?", "what is a cat?", request="second")
+    assert verdict.chance == pytest.approx(0.2)
+
+
+def test_where_only_the_cosine_is_known_a_warm_hit_is_audited_as_the_account_says() -> None:
+    """The share of the cold rule ends with it."""
+    desk = made(enough=1.0, cold_audit=1.0)
+    for number in range(400):
+        verdict = desk.judge(PLACE, "a b c", read("a b c"), near("a b c", "a b c", bare=True), "r")
+        desk.take([record(verdict, "same", request=f"m{number}", look=False)])
+    verdict = desk.judge(PLACE, "a b c", read("a b c"), near("a b c", "a b c", bare=True), "r")
+    assert verdict.serve
+    assert verdict.counted
+    assert verdict.chance < 0.6
+
+
+def unsure(desk: TrustDesk, count: int) -> None:
+    """So many misses beside a likely candidate of whose answer the judge could not tell."""
+    for number in range(count):
+        verdict = judged(desk, "What is a cat?", "what is a cat?", request=f"u{number}")
+        desk.take([record(verdict, "unsure", request=f"u{number}", look=False)])
+
+
+def test_a_judge_that_mostly_cannot_tell_opens_nothing() -> None:
+    """The verdicts that there are may be the rosy ones: near-copies alone are served again."""
+    desk = made(enough=1.0)
+    teach(desk, 300, "same")
+    asked = "how do i reset password number 7"
+    cached = "how do i reset my password number"
+    assert not desk.cold(PLACE)
+    assert judged(desk, asked, cached).serve
+    unsure(desk, 60)
+    assert desk.told(PLACE) < 0.5
+    assert desk.cold(PLACE)
+    teach(desk, 60, "same", seed=1)
+    assert not desk.cold(PLACE)
+
+
+def test_blind_and_mistaken_serves_nothing() -> None:
+    """Where the static rule was wrong and the judge cannot tell, there is nothing to go by."""
+    desk = made(enough=1.0)
+    teach(desk, 300, "same")
+    wrong = judged(desk, "What is a cat?", "what is a cat?", request="w")
+    desk.take([record(wrong, "different", entry=b"x" * 32, source="audit", look=False)])
+    assert judged(desk, "What is a cat?", "what is a cat?").serve
+    unsure(desk, 60)
+    verdict = judged(desk, "What is a cat?", "what is a cat?")
+    assert not desk.cold(PLACE)
+    assert (verdict.serve, verdict.counted) == (False, False)
+
+
+def test_an_answer_that_was_lost_says_nothing_of_the_judge() -> None:
+    """Entries that have left are no reason to distrust the evidence."""
+    desk = made()
+    for number in range(60):
+        verdict = judged(desk, "What is a cat?", "what is a cat?", request=f"u{number}")
+        known = record(verdict, "unsure", request=f"u{number}", look=False)
+        desk.take([msgspec.structs.replace(known, how="lost")])
+    assert desk.told(PLACE) == 1.0

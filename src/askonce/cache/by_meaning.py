@@ -6,7 +6,8 @@ import asyncio
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from askonce.cache.learning import Case, id_of
+from askonce.cache.case import Case
+from askonce.cache.learning import id_of
 from askonce.cache.steps import Skipped
 from askonce.canonical.key import partition_key
 from askonce.errors import EntryUnreadable

@@ -19,17 +19,19 @@ from askonce.events import Judged, TrustMoved
 from askonce.ports import Evidence
 from askonce.trust.allowance import Allowance
 from askonce.trust.budget import chance
-from askonce.trust.labels import one_look, requests, said, whole_requests
+from askonce.trust.evidence import LEAST_AUDIT
+from askonce.trust.labels import LOST, one_look, requests, said, whole_requests
 from askonce.trust.ledger import Place
 from askonce.trust.names import question_digest
+from askonce.trust.thrift import UNWATCHED
 from askonce.units import Seconds
 from askonce.worker import WorkerBusy, WorkerClosed, gently
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Literal
 
     from askonce.cache.ask import Ask
+    from askonce.cache.case import Case
     from askonce.cache.steps import Steps
     from askonce.canonical.answer import Answer
     from askonce.canonical.entry import Entry
@@ -40,7 +42,6 @@ if TYPE_CHECKING:
         EvidenceLog,
         Judge,
         LabelSource,
-        Neighbour,
         Sink,
         Verifier,
     )
@@ -54,39 +55,18 @@ if TYPE_CHECKING:
 
 _WAITING = 64
 """Cases under way at most; beyond it one more teaches nothing."""
-_JUDGED = 4
-"""Candidates whose answers are compared with a fresh one."""
 _DEADLINE = Seconds(60.0)
 """For all that one case takes, a judge's own calls included; nobody waits for it."""
 _AT_ONCE = 64
 _DRAW = b"allowance"
-_LEAST_SHARE = 0.02
-"""Of the wanted audits, however little of the allowance is left."""
+_QUEUED = 8
+"""Audits that may wait for others to end."""
 SHARE = 0.05
 """Of one core, for learning beside requests; the evidence of earlier days is learned at once."""
 FOLLOW_INTERVAL = 0.5
 """Seconds until another worker's evidence counts here."""
 ASKED_INTERVAL = 5.0
 """Seconds until the log knows of requests that left no other evidence; with it, it does at once."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
-    """One question that had neighbours, and what came of it."""
-
-    place: Place
-    request: str
-    mode: Literal["shadow", "on"]
-    text: str
-    near: Sequence[Neighbour]
-    verdict: Verdict
-    served: Entry | None
-    """What the cache answered."""
-    fresh: Answer | None
-    """What the engine answered."""
-    would: bool
-    """In shadow mode: the cache would have answered."""
-    ask: Ask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +113,7 @@ class Learning:
         self._share = 1.0
         self._taking = asyncio.Lock()
         self._auditing = asyncio.Semaphore(effort.audits_at_once)
+        self._drawn = 0
         per_hour = effort.audits_per_hour
         burst = min(per_hour, max(1.0, per_hour / 6))
         self._allowance = Allowance(per_hour=per_hour, burst=burst)
@@ -252,26 +233,31 @@ class Learning:
             return
         served = case.served
         at = next(at for at, one in enumerate(case.near) if one.item.key == served.key)
-        hit = self._record(case, at, ("unsure", ""), "hit")
+        share = self._audit_share(case.verdict)
+        hit = self._record(case, at, ("unsure", "" if share else UNWATCHED), "hit")
         await steps.attempt("evidence", _DEADLINE, lambda: self._append([hit]))
-        share = self._audit_share()
         if not share:
             self._unwatched(case)
         if case.verdict.audit and chance(_DRAW, case.request.encode(), b"allowance") < share:
             self._allowance.settle(1.0)
-            async with self._auditing:
-                await steps.attempt("audit", _DEADLINE, lambda: self._audit(case, at, share))
+            self._drawn += 1
+            try:
+                async with self._auditing:
+                    await steps.attempt("audit", _DEADLINE, lambda: self._audit(case, at, share))
+            finally:
+                self._drawn -= 1
 
-    def _audit_share(self) -> float:
+    def _audit_share(self, verdict: Verdict) -> float:
         """Share of the wanted audits that are made: known before the draw, so that none is biased.
 
-        It falls with the allowance, but never to nothing while there is to be one at all, and with
-        the hour's money, which can come to an end.
+        It falls with the allowance and the hour's money. There are none where they would be so rare
+        that their weight could say anything, nor while a slow engine has many before it.
         """
-        if not self._effort.audits_per_hour:
+        waits = self._drawn - self._effort.audits_at_once >= _QUEUED
+        if waits or not self._effort.audits_per_hour or not verdict.watched:
             return 0.0
-        calls = max(_LEAST_SHARE, self._allowance.share(self._parts.clock.monotonic()))
-        return calls * self._parts.purse.share
+        share = self._allowance.share(self._parts.clock.monotonic()) * self._parts.purse.share
+        return share if share * verdict.chance >= LEAST_AUDIT else 0.0
 
     def _unwatched(self, case: Case) -> None:
         if case.served is not None:
@@ -280,36 +266,46 @@ class Learning:
     async def _audit(self, case: Case, at: int, share: float) -> None:
         fresh = await fresh_answer(case.ask.send, self._effort.max_answer_bytes)
         self._parts.purse.pay("audit", bill_of(case.ask, fresh))
-        verdict = await self._judge(case, case.served, fresh)
-        record = self._record(case, at, verdict, "audit")
-        known = msgspec.structs.replace(record, probability=record.probability * share)
-        await self._append([known])
-        if verdict[0] == "different":
-            await self._parts.semantic.forget([case.near[at].item.key])
+        seen = case.verdict.chance * share
+        served, *others = case.places(at)
+        (found,) = await self._judged(case, fresh, "audit", [served])
+        await self._append([msgspec.structs.replace(found, probability=seen)])
+        if found.verdict == "different":
+            await self._parts.semantic.forget([found.entry])
+        near = await self._judged(case, fresh, "miss", others)
+        await self._append([msgspec.structs.replace(one, probability=seen) for one in near])
 
     async def _compare(self, case: Case, fresh: Answer | None) -> None:
         """Labels for nothing: the engine's answer beside those of the nearest questions."""
         source: LabelSource = "shadow" if case.would else "miss"
+        await self._append(await self._judged(case, fresh, source, case.places(case.verdict.best)))
+
+    async def _judged(
+        self, case: Case, fresh: Answer | None, source: LabelSource, places: Sequence[int]
+    ) -> list[Evidence]:
         records = []
-        for at in _to_judge(case):
-            entry = await self._entry(case.near[at])
+        for at in places:
+            entry = await self._entry(case, at)
             verdict = await self._judge(case, entry, fresh)
             records.append(self._record(case, at, verdict, source))
-        await self._append(records)
+        return records
 
     async def _judge(
         self, case: Case, entry: Entry | None, fresh: Answer | None
     ) -> tuple[Agreement, str]:
         if entry is None or fresh is None:
-            return "unsure", "lost"
+            return "unsure", LOST
         cached_text, fresh_text = text_of(entry.answer), text_of(fresh)
         if cached_text is None or fresh_text is None:
             return "unsure", "no_text"
         verdict = await self._parts.judge.judge(case.text, cached_text, fresh_text)
         return verdict.agreement, verdict.how
 
-    async def _entry(self, near: Neighbour) -> Entry | None:
-        exact, key = self._parts.exact, near.item.key
+    async def _entry(self, case: Case, at: int) -> Entry | None:
+        near, exact = case.near[at], self._parts.exact
+        key = near.item.key
+        if case.served is not None and case.served.key == key:
+            return case.served
         try:
             entry = exact.peek(key) or await exact.find(key)
         except EntryUnreadable:
@@ -378,18 +374,14 @@ class Learning:
                 await self._parts.worker.run(lambda: gently(desk.study(lessons), self._share))
             except (WorkerBusy, WorkerClosed):
                 return
-        for namespace in {one.namespace for one in news if one.verdict != "unsure"}:
+        told = [one for one in news if one.verdict != "unsure" or one.source == "audit"]
+        for namespace in {one.namespace for one in told}:
             place = Place(namespace.encode(), b"")
             at = desk.standing(place)
-            self._parts.sink.emit(TrustMoved(namespace, at.score, at.bound, desk.labels(place)))
+            moved = TrustMoved(namespace, at.score, at.bound, desk.labels(place), desk.told(place))
+            self._parts.sink.emit(moved)
 
 
 def id_of(ask: Ask) -> str:
     """What a request is known by in the evidence."""
     return ask.request_id or ask.key.hex()
-
-
-def _to_judge(case: Case) -> list[int]:
-    """The best place first, then the nearest."""
-    others = [at for at in range(len(case.near)) if at != case.verdict.best]
-    return [case.verdict.best, *others][:_JUDGED]

@@ -34,6 +34,7 @@ def live_table(page: str) -> Iterator[str]:
         ("askonce_evictions_total", "entries evicted"),
     ):
         yield from _each(samples, name, said)
+    yield from _audits(samples)
     yield from (f"breaker open  {part}" for part in _open_breakers(samples))
 
 
@@ -47,6 +48,18 @@ def _tiers(samples: Mapping[Sample, float]) -> Iterator[str]:
             mean = spent / requests * 1e3
             yield f"{tier:12} {requests:>10.0f} {requests / total:>8.1%} {mean:>9.2f}"
     yield f"{'all':12} {total:>10.0f}"
+
+
+def _audits(samples: Mapping[Sample, float]) -> Iterator[str]:
+    made = {
+        said: samples.get(_one("askonce_audits_total", verdict=said), 0.0)
+        for said in ("same", "different", "unsure")
+    }
+    if audits := sum(made.values()):
+        hits = _sum(samples, "askonce_requests_total", "semantic")
+        share = f", {audits / hits:.1%} of {hits:.0f} hits by meaning" if hits else ""
+        found = ", ".join(f"{many:.0f} {said}" for said, many in made.items())
+        yield f"hits audited  {audits:.0f}{share}: {found}"
 
 
 def _one(name: str, **labels: str) -> Sample:

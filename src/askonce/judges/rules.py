@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 SHORT = 2000
 """Characters of both answers that are compared in well under a millisecond."""
 
+OPENING = 400
+"""Characters of an answer that are embedded: enough to tell that it is about something else."""
+
 THRESHOLDS = Thresholds(same=Cosine(0.95), different=Cosine(0.2))
 """For all-MiniLM-L6-v2: answers to different questions lie below 0.2 nine times of ten."""
 
@@ -38,12 +41,14 @@ class RulesJudge:
         if verdict.agreement != "unsure" or self._embedder is None:
             return verdict
         try:
-            one = await self._embedder.embed(cached)
-            other = await self._embedder.embed(fresh)
+            one = await self._embedder.embed(cached[:OPENING])
+            other = await self._embedder.embed(fresh[:OPENING])
         except EmbedderError:
             return verdict
         cosine = Cosine(min(max(float(one @ other), 0.0), 1.0))
-        return with_similarity(verdict, cosine, self._thresholds)
+        found = with_similarity(verdict, cosine, self._thresholds)
+        whole = max(len(cached), len(fresh)) <= OPENING
+        return found if whole or found.agreement == "different" else verdict
 
     async def close(self) -> None:
         """See `Judge`."""

@@ -8,11 +8,12 @@ import numpy as np
 
 from askonce.lab.stream import Choice, Near
 from askonce.trust.answers import SameAnswers
-from askonce.trust.budget import Decision, chance
+from askonce.trust.budget import chance
 from askonce.trust.evidence import Label
 from askonce.trust.guards import veto
 from askonce.trust.ledger import Ledger, Place
 from askonce.trust.prior import shipped
+from askonce.trust.thrift import Spending
 from askonce.trust.verifier import Learner, Look, score
 
 if TYPE_CHECKING:
@@ -34,9 +35,10 @@ class _Last(NamedTuple):
     look: Look
     kept: NDArray[np.intp]
     """Places among the near that count since the last drift."""
-    decision: Decision
     static: int = -1
     """Place, among the kept, that the static rule served."""
+    chance: float = 1.0
+    """Probability that the labels are seen."""
 
 
 class Live:
@@ -58,6 +60,7 @@ class Live:
         self._seed = b"%d" % seed
         self._learner = Learner(shipped(), sight.dim, limit=manners.remembered)
         self._answers = SameAnswers()
+        self._spending = Spending(manners.thrift)
         self._labels = 0.0
         self._settled = False
         """Evidence has opened a level, or has shown the static rule wrong."""
@@ -70,6 +73,7 @@ class Live:
     def choose(self, query: int, near: Near) -> Choice:
         """As `TrustDesk.judge`."""
         self._tick += 1
+        self._spending.requests += 1
         request = query.to_bytes(8, "big")
         kept = self._current(near)
         if not len(kept):
@@ -79,10 +83,12 @@ class Live:
         near = near.only(kept)
         look = self._look(query, near)
         decision = self._ledger.decide(_HERE, float(look.logits.max()), request)
-        self._last = _Last(look, kept, decision)
+        self._last = _Last(look, kept)
         if self._cold():
             return self._static(self._last, query, near)
-        return Choice(int(kept[look.best]), decision.audit) if decision.serve else Choice()
+        if not decision.serve:
+            return Choice()
+        return self._served(query, int(kept[look.best]), decision.chance)
 
     def learn(self, query: int, near: Near, same: NDArray[np.bool_], choice: Choice) -> None:
         """As `TrustDesk.take` and `TrustDesk.study`."""
@@ -90,11 +96,8 @@ class Live:
             self._stored[query] = self._tick
         if self._last is None:
             return
-        look, kept, decision, static = self._last
+        look, kept, static, seen = self._last
         told = same[kept]
-        seen = decision.chance
-        if self._cold():
-            seen = self._manners.cold_audit if static >= 0 else 1.0
         label = Label(
             float(look.logits.max()),
             not told[look.best],
@@ -129,9 +132,18 @@ class Live:
                 break
             if veto(self._words[query], self._words[row]) is None:
                 self._last = last._replace(static=at)
-                drawn = chance(self._seed, query.to_bytes(8, "big"), b"cold audit")
-                return Choice(int(last.kept[at]), drawn < self._manners.cold_audit)
+                return self._served(query, int(last.kept[at]), self._manners.cold_audit)
         return Choice()
+
+    def _served(self, query: int, at: int, wanted: float) -> Choice:
+        cold = self._cold()
+        share = self._spending.chance(wanted, cold=cold)
+        self._spending.hit(share, cold=cold)
+        drawn = chance(self._seed, query.to_bytes(8, "big"), b"audit") < share
+        if drawn and self._last is not None:
+            self._spending.audits.note(told=True)
+            self._last = self._last._replace(chance=share)
+        return Choice(at, drawn)
 
     def _note(self, label: Label, *, mistaken: bool) -> None:
         self._mistaken |= mistaken

@@ -117,6 +117,12 @@ METRICS = (
     ),
     Metric("askonce_trust_labels", "gauge", ("namespace",), "Verdicts so far"),
     Metric(
+        "askonce_verdict_share",
+        "gauge",
+        ("namespace",),
+        "How often the judge can tell; below a half near-copies alone are served",
+    ),
+    Metric(
         "askonce_recorded_calls_total",
         "counter",
         ("outcome",),
@@ -255,6 +261,7 @@ class PrometheusSink:
         gauges["askonce_trust_threshold", namespace] = least
         gauges["askonce_wrong_rate_bound", namespace] = event.bound
         gauges["askonce_trust_labels", namespace] = event.labels
+        gauges["askonce_verdict_share", namespace] = event.told
 
     def _held(self, event: HeldBytes) -> None:
         self._figures.gauges["askonce_held_bytes", event.part] = event.size

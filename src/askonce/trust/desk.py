@@ -22,11 +22,13 @@ from askonce.trust.asked import Asked, Step, What, unpacked
 from askonce.trust.budget import Decision, chance
 from askonce.trust.evidence import Label, cell_of, odds_of_cosine
 from askonce.trust.guards import veto
+from askonce.trust.labels import LOST
 from askonce.trust.ledger import Ledger, Place, Policy, Standing
 from askonce.trust.looks import Seen, pack, unpack
 from askonce.trust.names import question_digest
 from askonce.trust.reading import analyse
 from askonce.trust.sight import Lesson, Manners, Sight, Verdict
+from askonce.trust.thrift import UNWATCHED, Spending, Telling
 from askonce.trust.verifier import Learner, Text, score, see
 
 if TYPE_CHECKING:
@@ -45,6 +47,10 @@ _SOURCES: dict[str, Source] = {
 }
 _HEAVIEST = 5.0
 """What one label may weigh for the verifier, however seldom its kind is seen."""
+_WHOLE = 8
+"""Namespaces whose verifiers may remember all they can; each further one has less than the last."""
+_SIGHTED = 0.5
+"""Share of comparisons that must bring a verdict for evidence to decide."""
 _OF_HITS = frozenset({"audit", "caller", "operator"})
 """Who speaks of answers that were served."""
 
@@ -52,10 +58,12 @@ _OF_HITS = frozenset({"audit", "caller", "operator"})
 class _Namespace:
     """What one namespace has beside its ledger."""
 
-    __slots__ = ("labels", "learner", "mistaken", "open", "since")
+    __slots__ = ("labels", "learner", "misses", "mistaken", "open", "since", "spending")
 
-    def __init__(self, learner: Learner) -> None:
+    def __init__(self, learner: Learner, spending: Spending) -> None:
         self.learner = learner
+        self.spending = spending
+        self.misses = Telling()
         self.labels = 0.0
         self.mistaken = False
         """The static rule was shown to be wrong."""
@@ -63,6 +71,16 @@ class _Namespace:
         """Evidence has opened a level."""
         self.since = 0.0
         """When the last drift was noticed."""
+
+    @property
+    def told(self) -> float:
+        """How often the judge can tell, of hits or of what might be one, whichever is less."""
+        return min(self.spending.audits.share, self.misses.share)
+
+    @property
+    def blind(self) -> bool:
+        """It mostly cannot, so the verdicts that there are may be the rosy ones."""
+        return self.told < _SIGHTED
 
 
 class TrustDesk:
@@ -120,21 +138,37 @@ class TrustDesk:
         decision = self._decide(place, sight.odds, request)
         if sight.odds is None:
             return Verdict()
-        verdict = Verdict(
-            (), best, sight.odds, decision.audit, decision.chance, seen, counted=decision.serve
-        )
+        verdict = Verdict((), best, sight.odds, seen=seen, counted=decision.serve)
         if self.cold(place):
-            return self._static(verdict, sight.text, sight.near, request)
-        if hold:
+            cold = self._static(verdict, sight.text, sight.near)
+            return self._audited(place, cold, self._manners.cold_audit, request)
+        if hold or self.told(place) < _SIGHTED:
             self.withdraw(place, verdict)
-            return verdict._replace(audit=False, chance=1.0, counted=False)
+            return verdict._replace(counted=False)
         if not decision.serve:
             return verdict
         if seen is None:  # only the cosine is known: evidence and the static rule must both agree
-            return self._static(verdict, sight.text, sight.near, request)
+            verdict = self._static(verdict, sight.text, sight.near)
+        else:
+            verdict = verdict._replace(order=self._alike(seen, best))
+        return self._audited(place, verdict, decision.chance, request)
+
+    def _alike(self, seen: Seen, best: int) -> tuple[int, ...]:
+        """The best place, and those of the same answer after it."""
         answers = [self._answers.of(question, question) for question in seen.questions]
         others = (at for at, one in enumerate(answers) if one == answers[best] and at != best)
-        return verdict._replace(order=(best, *others))
+        return (best, *others)
+
+    def _audited(self, place: Place, verdict: Verdict, wanted: float, request: str) -> Verdict:
+        """Draw whether a hit is audited, as likely as is wanted and can be afforded."""
+        if not verdict.order:
+            return verdict
+        spending = self._namespace(place.namespace).spending
+        share = spending.chance(wanted, cold=self.cold(place))
+        if not share:
+            return verdict._replace(watched=False)
+        drawn = chance(self._seed, request.encode(), b"audit")
+        return verdict._replace(audit=drawn < share, chance=share)
 
     def withdraw(self, place: Place, verdict: Verdict) -> None:
         """Nothing was served after all: the entries were gone, not confirmed, or only a shadow."""
@@ -186,13 +220,18 @@ class TrustDesk:
         known = self._namespaces.get(place.namespace)
         if known is None:
             return True
-        if known.mistaken or known.labels >= self._manners.enough:
+        if known.mistaken:
             return False
-        return not known.open
+        return known.blind or not (known.open or known.labels >= self._manners.enough)
 
     def standing(self, place: Place) -> Standing:
         """How far this place may go now, and on what evidence."""
         return self._ledger.standing(place)
+
+    def told(self, place: Place) -> float:
+        """How often the judge can tell in this place's namespace."""
+        known = self._namespaces.get(place.namespace)
+        return 1.0 if known is None else known.told
 
     def labels(self, place: Place) -> float:
         """How many verdicts this place's namespace has seen."""
@@ -218,9 +257,7 @@ class TrustDesk:
         vector = np.frombuffer(near.vector, dtype=np.float32)
         return Text(analyse(near.item.text), from_bytes(near.item.tokens, self._dim), vector)
 
-    def _static(
-        self, verdict: Verdict, text: str, near: Sequence[Neighbour], request: str
-    ) -> Verdict:
+    def _static(self, verdict: Verdict, text: str, near: Sequence[Neighbour]) -> Verdict:
         vetoes: list[str] = []
         order: list[int] = []
         for at, each in enumerate(near):
@@ -231,13 +268,9 @@ class TrustDesk:
                 order.append(at)
             else:
                 vetoes.append(guard)
-        share = self._manners.cold_audit
-        audit = chance(self._seed, request.encode(), b"cold audit") < share
         seen = verdict.seen
         return verdict._replace(
             order=tuple(order),
-            audit=bool(order) and audit,
-            chance=share if order else 1.0,
             seen=seen._replace(static=order[0]) if seen is not None and order else seen,
             vetoes=tuple(vetoes),
         )
@@ -248,8 +281,14 @@ class TrustDesk:
         place = Place(first.namespace.encode(), first.partition)
         if first.source == "asked":
             self._count(records)
+        if first.source == "hit":
+            self._plan(place, first)
         if first.source in {"asked", "hit"}:
             return None
+        if first.source == "audit":
+            self._note_audit(place, first)
+        elif first.source in {"miss", "shadow"}:
+            self._note_miss(place, first)
         seen = _seen(first)
         served = first.entry if seen is None else seen.keys[seen.look.best]
         said = {one.entry: one.verdict for one in records if one.verdict != "unsure"}
@@ -268,6 +307,24 @@ class TrustDesk:
         )
         learner = self._namespace(place.namespace).learner
         return Lesson(learner, seen.look, same, min(1 / first.probability, _HEAVIEST))
+
+    def _plan(self, place: Place, hit: Evidence) -> None:
+        planned = 0.0 if hit.how == UNWATCHED else hit.probability
+        self._namespace(place.namespace).spending.hit(planned, cold=self.cold(place))
+
+    def _note_miss(self, place: Place, miss: Evidence) -> None:
+        """Only of what might have been a hit, and not of an audit's other neighbours."""
+        if miss.score >= 0 and miss.how != LOST and miss.probability == 1.0:
+            self._namespace(place.namespace).misses.note(told=miss.verdict != "unsure")
+
+    def _note_audit(self, place: Place, audit: Evidence) -> None:
+        """An audit without a verdict: so many hits like it say nothing for the bound."""
+        told = audit.verdict != "unsure"
+        namespace = self._namespace(place.namespace)
+        namespace.spending.audits.note(told=told)
+        if not told and namespace.open:
+            for _ in range(round(1 / audit.probability)):
+                self._ledger.repeat(Step(*place, cell_of(audit.score), "unwatched"))
 
     def _learn_place(
         self, place: Place, first: Evidence, said: Mapping[bytes, str], served: bytes
@@ -290,8 +347,10 @@ class TrustDesk:
     def _namespace(self, name: bytes) -> _Namespace:
         known = self._namespaces.get(name)
         if known is None:
-            limit = self._manners.remembered
-            known = _Namespace(Learner(self._prior, self._dim, limit=limit))
+            most = self._manners.remembered
+            limit = min(most, _WHOLE * most // (len(self._namespaces) + 1))
+            learner = Learner(self._prior, self._dim, limit=limit)
+            known = _Namespace(learner, Spending(self._manners.thrift))
             self._namespaces[name] = known
             if len(self._namespaces) > self._manners.namespaces:
                 gone, _ = self._namespaces.popitem(last=False)
@@ -304,7 +363,13 @@ class TrustDesk:
         known = place if self._ledger.knows(place) else Place(place.namespace, b"")
         cell = None if score is None else cell_of(score)
         self.asked.note(known, cell, "served" if decision.serve else "asked")
+        self._earn(place.namespace)
         return decision
+
+    def _earn(self, namespace: bytes) -> None:
+        known = self._namespaces.get(namespace)
+        if known is not None:
+            known.spending.requests += 1
 
     def _add(self, place: Place, verdict: Verdict, what: What) -> None:
         if verdict.counted:
@@ -322,6 +387,8 @@ class TrustDesk:
                 continue
             for one in steps:
                 self._ledger.repeat(one)
+                if one.what in {"asked", "served"}:
+                    self._earn(one.namespace)
 
 
 def _seen(record: Evidence) -> Seen | None:

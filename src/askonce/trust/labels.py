@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from askonce.ports import Agreement, LabelSource
     from askonce.units import UnixTime
 
+LOST = "lost"
+"""How a comparison is marked that lacked one of the answers."""
+
 MOST_FEATURES = 64
 """Of two bytes each."""
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from askonce.trust.thrift import Thrift
 from askonce.units import Cosine, Seconds
 
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ class Manners(msgspec.Struct, frozen=True, kw_only=True):
     enough: float = 200.0
     """Labels from which a namespace is warm, open or not."""
     cold_audit: float = 0.3
-    """Share of the static rule's hits that are audited."""
+    """Share of the static rule's hits that are audited at most."""
+    thrift: Thrift = Thrift()
     namespaces: int = 64
     """Most of them with a verifier of their own; the longest unused forget what they learned."""
     life: Seconds = Seconds(86400.0)
@@ -48,6 +50,8 @@ class Verdict(NamedTuple):
     audit: bool = False
     chance: float = 1.0
     """Probability that this request's label will be seen."""
+    watched: bool = True
+    """A hit may be audited; else `chance` says nothing."""
     seen: Seen | None = None
     vetoes: tuple[str, ...] = ()
     """Guards that spoke against neighbours of the static rule."""

@@ -77,7 +77,7 @@ async def build_cache(
     steps = Steps(config.breaker, clock=clock, sink=sink)
     writer = WriteBack(exact, steps, WRITE_DEADLINE) if exact.takes_many else None
     purse = purse_of(config, parts, clock=clock, sink=sink)
-    judge = judge_of(config, parts, clock, purse)
+    judge = judge_of(config, parts, clock, purse, semantic)
     learning = None
     if semantic is not None:
         aids = exact, semantic, judge, purse

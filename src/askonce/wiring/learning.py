@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from askonce.cache.learning import Effort, Learning
 from askonce.cache.learning import Parts as LearningParts
+from askonce.embedders.patient import PatientEmbedder
 from askonce.errors import ConfigError
 from askonce.judges.cascade import CascadeJudge
 from askonce.judges.llm import LlmJudge, LlmLimits
@@ -20,6 +21,8 @@ from askonce.trust.budget import PRESETS, Budget, Caution
 from askonce.trust.ledger import Policy
 from askonce.trust.names import Namespaces, Rules
 from askonce.trust.purse import Price, Purse
+from askonce.trust.sight import Manners
+from askonce.trust.thrift import Thrift
 from askonce.units import Cosine, Seconds
 from askonce.worker import Worker
 
@@ -96,7 +99,6 @@ def _desk(config: Config, dim: int, names: Namespaces, secret: bytes) -> TrustDe
     """Reads a file and imports much, so not on the event loop."""
     from askonce.trust.desk import TrustDesk
     from askonce.trust.prior import shipped
-    from askonce.trust.sight import Manners
 
     return TrustDesk(
         shipped(),
@@ -107,8 +109,18 @@ def _desk(config: Config, dim: int, names: Namespaces, secret: bytes) -> TrustDe
             caution=Caution(audit=config.trust.audit, forced=config.trust.forced),
             judge=RULES_ERROR,
         ),
-        manners=Manners(floor=Cosine(config.semantic.floor), life=Seconds(config.semantic.ttl)),
+        manners=manners(config),
         seed=blake2b(secret, digest_size=32, person=b"askonce trust").digest(),
+    )
+
+
+def manners(config: Config) -> Manners:
+    """How the desk decides beside its policy."""
+    trust = config.trust
+    return Manners(
+        floor=Cosine(config.semantic.floor),
+        life=Seconds(config.semantic.ttl),
+        thrift=Thrift(of_hits=trust.audit_cost, of_requests=trust.cold_audit),
     )
 
 
@@ -124,8 +136,12 @@ def purse_of(config: Config, parts: Parts, *, clock: Clock, sink: Sink) -> Purse
     return Purse(per_hour or float("inf"), prices, clock=clock, sink=sink)
 
 
-def judge_of(config: Config, parts: Parts, clock: Clock, purse: Purse) -> Judge:
+def judge_of(
+    config: Config, parts: Parts, clock: Clock, purse: Purse, semantic: SemanticTier | None
+) -> Judge:
     rules = RulesJudge()
+    if semantic is not None and parts.embedder is not None:
+        rules = RulesJudge(PatientEmbedder(parts.embedder, lambda: semantic.reading > 0))
     model = config.trust.judge_model
     if not model:
         return rules

@@ -187,7 +187,8 @@ def test_evidence_is_switched_on_where_it_answers_more() -> None:
 
 def test_it_stays_off_where_floor_and_guards_do_as_well() -> None:
     """Nothing is said of modes then."""
-    told = advised({0.97: count(same=300)}, {0.01: count(same=300)})
+    off = Config(trust=TrustConfig(enabled=False))
+    told = advised({0.97: count(same=300)}, {0.01: count(same=300)}, config=off)
     assert told["trust.enabled"].then is False
     assert "trust.mode" not in told
 

@@ -154,7 +154,7 @@ def _trust(plain: Count, learned: Count, share: float, config: Config, *, apart:
         now=config.trust.enabled,
         then=config.trust.enabled or over or more or apart,
         why=told,
-        risk=f"experimental; audits ask the engine again, here {learned.audits} times",
+        risk=f"audits ask the engine again, here {learned.audits} times",
     )
 
 

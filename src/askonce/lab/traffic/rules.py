@@ -14,6 +14,7 @@ from askonce.trust.budget import chance
 from askonce.trust.guards import veto
 from askonce.trust.ledger import Place
 from askonce.trust.names import question_digest
+from askonce.trust.thrift import UNWATCHED
 from askonce.units import Cosine, UnixTime
 
 if TYPE_CHECKING:
@@ -239,6 +240,7 @@ class ByDesk:
             entry=found.digest(int(found.near.rows[at])),
             score=verdict.score,
             verdict=said,
+            how="" if verdict.watched else UNWATCHED,
             source=source,
             probability=seen * (self._share if source == "audit" else 1.0),
             mode=mode,

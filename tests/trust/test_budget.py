@@ -82,13 +82,14 @@ def test_caution_is_greatest_while_evidence_is_small() -> None:
     added = []
     for node in (_node(100), _node(12_000)):
         rates = node.refresh(SHIPPED)
-        limits = [
-            account(node.cells, rates, Budget(0.05), Caution(early=early)).upper[20]
-            for early in (1.0, 0.0)
-        ]
-        added.append(limits[0] / limits[1] - 1)
-    assert added[0] > 0.1
-    assert added[1] < 0.01
+        for sunk in (False, True):
+            limits = [
+                account(node.cells, rates, Budget(0.05), Caution(early=early), sunk=sunk).upper[20]
+                for early in (1.0, 0.0)
+            ]
+            added.append(limits[0] / limits[1] - 1)
+    assert min(added[:2]) > 0.1
+    assert max(added[2:]) < 0.01
 
 
 @pytest.mark.parametrize("served", [0, 30_000])

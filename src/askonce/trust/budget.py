@@ -122,8 +122,8 @@ def account(
 ) -> Account:
     """Draw up the account for every level.
 
-    sunk: what was served so far is left out, and the limit is the middle of what is likely, since
-    the part of the budget that is left unused is the caution.
+    sunk: what was served so far is left out, and as soon as a few wrong answers are allowed for,
+    the limit is the middle of what is likely: the part of the budget left unused is the caution.
     """
     requests = cells.requests / cells.unit
     ahead = max(caution.ahead, requests)
@@ -145,7 +145,7 @@ def account(
     errors = own * allowed / np.maximum(hits, _TINY)
     z = caution.early / (1 + errors / caution.few) + (caution.z if budget.per == "hit" else 0.0)
     if sunk:
-        z = np.zeros(CELLS)
+        z = caution.early / (1 + errors)
     return Account(
         hits,
         own,

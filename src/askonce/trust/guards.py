@@ -126,7 +126,7 @@ def _opposites(pair: Comparison) -> bool:
     if pair.alike < 0.3 and pair.akin < 0.3:
         return False
     left, right = pair.only_left, pair.only_right
-    if any([not excluded(word).isdisjoint(right) for word in left]):
+    if any(not excluded(word).isdisjoint(right) for word in left):
         return True
     if len(left) * len(right) > 400:
         return False

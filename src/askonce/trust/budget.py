@@ -145,7 +145,7 @@ def account(
     errors = own * allowed / np.maximum(hits, _TINY)
     z = caution.early / (1 + errors / caution.few) + (caution.z if budget.per == "hit" else 0.0)
     if sunk:
-        z = caution.early / (1 + errors)
+        z = caution.early / (1 + errors**2)
     return Account(
         hits,
         own,

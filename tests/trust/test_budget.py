@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Literal
 
 import pytest
 from hypothesis import given, settings
@@ -81,13 +82,29 @@ def test_caution_is_greatest_while_evidence_is_small() -> None:
     added = []
     for node in (_node(100), _node(12_000)):
         rates = node.refresh(SHIPPED)
-        limits = [
-            account(node.cells, rates, Budget(0.05), Caution(early=early)).upper[20]
-            for early in (1.0, 0.0)
-        ]
-        added.append(limits[0] / limits[1] - 1)
+        for sunk in (False, True):
+            limits = [
+                account(node.cells, rates, Budget(0.05), Caution(early=early), sunk=sunk).upper[20]
+                for early in (1.0, 0.0)
+            ]
+            added.append(limits[0] / limits[1] - 1)
     assert added[0] > 0.1
-    assert added[1] < 0.01
+    assert added[1] > 0.03
+    assert max(added[2:]) < 0.01
+
+
+@pytest.mark.parametrize("served", [0, 30_000])
+@pytest.mark.parametrize("per", ["hit", "request"])
+def test_what_is_not_known_of_the_judge_is_not_spent(
+    served: int, per: Literal["hit", "request"]
+) -> None:
+    """The same verdicts go less far; of hits nothing is served on a budget within the doubt."""
+    lowest = []
+    for doubt in (0.0, 0.01, 0.05):
+        node = _node(6000, served=served, judge=JudgeError(0.0, 0.0, doubt))
+        lowest.append(_level(node, Budget(0.03, per)).lowest)
+    assert lowest[0] < lowest[1] < lowest[2]
+    assert (lowest[2] == CLOSED) is (per == "hit")
 
 
 def test_a_budget_per_request_counts_those_that_were_not_served() -> None:

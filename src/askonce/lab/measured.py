@@ -40,7 +40,7 @@ class Sight(Protocol):
 
 
 class Direct:
-    """Measures every time, and each pair alone: sums beside others can differ in the last bit."""
+    """Measures every time."""
 
     def __init__(self, texts: Sequence[Text]) -> None:
         """Texts by row."""
@@ -49,19 +49,8 @@ class Direct:
 
     def see(self, query: int, near: Near) -> Seen:
         """As `trust.verifier.see`."""
-        pairs = [self.pair(query, near, at) for at in range(len(near.rows))]
-        if not pairs:
-            return see(self._texts[query], (), near.cosines)
-        return Seen(
-            np.concatenate([pair.raw for pair in pairs]),
-            np.concatenate([pair.products for pair in pairs]),
-            tuple(pair.touched[0] for pair in pairs),
-            near.cosines,
-        )
-
-    def pair(self, query: int, near: Near, at: int) -> Seen:
-        """The question beside one of its neighbours."""
-        return see(self._texts[query], [self._texts[near.rows[at]]], near.cosines[at : at + 1])
+        cached = [self._texts[row] for row in near.rows.tolist()]
+        return see(self._texts[query], cached, near.cosines)
 
 
 class Measured:
@@ -84,25 +73,24 @@ class Measured:
         if near.ranks is None or not len(near.ranks) or near.ranks[-1] >= self._deepest:
             return self.direct.see(query, near)
         places = near.ranks + query * self._deepest
-        sizes = self._sizes[places].tolist()
-        for at, size in enumerate(sizes):
-            if not size:
-                sizes[at] = self._measure(query, near, at)
+        if not self._sizes[places].all():
+            self._measure(query, near, places)
         keys = self._touched[places]
         products = features.products(
             self._vectors[query], self._vectors[near.rows], near.cosines
         ).astype(np.float16)
-        touched = tuple(row[:size] for row, size in zip(keys, sizes, strict=True))
+        sizes = self._sizes[places].tolist()
+        touched = tuple([row[:size] for row, size in zip(keys, sizes, strict=True)])
         return Seen(self._raw[places], products, touched, near.cosines)
 
-    def _measure(self, query: int, near: Near, at: int) -> int:
-        place = int(near.ranks[at]) + query * self._deepest  # type: ignore[index]
-        seen = self.direct.pair(query, near, at)
-        keys = seen.touched[0]
-        self._raw[place] = seen.raw[0]
-        self._touched[place, : len(keys)] = keys
-        self._sizes[place] = len(keys)
-        return len(keys)
+    def _measure(self, query: int, near: Near, places: NDArray[np.int64]) -> None:
+        """Those of these pairs that were not measured yet, at once."""
+        missing = np.flatnonzero(self._sizes[places] == 0)
+        seen = self.direct.see(query, near.only(missing))
+        for place, raw, keys in zip(places[missing], seen.raw, seen.touched, strict=True):
+            self._raw[place] = raw
+            self._touched[place, : len(keys)] = keys
+            self._sizes[place] = len(keys)
 
 
 def _shared(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray:  # type: ignore[type-arg]

@@ -127,9 +127,9 @@ def _covered(
         count = np.maximum(there.sum(axis=1), 1)
         poor &= there
     news = new.sum(axis=1)
-    unmet = np.where(new, best, np.float32(0.0)).sum(axis=1)
+    unmet = np.where(new, best, np.float32(0.0)).sum(axis=1, dtype=np.float64)
     return [
-        met.sum(axis=1) / count,
+        met.sum(axis=1, dtype=np.float64) / count,
         least.min(axis=1),
         poor.sum(axis=1),
         news,

@@ -59,7 +59,8 @@ class Caution(msgspec.Struct, frozen=True):
     """Chance that `proof` is wrong about any level at any time."""
     z: float = 0.8
     """Normal quantile of the upper limit in the end, where the budget is counted per hit. Counted
-    per request, closing makes up for an excess, and the limit comes down to the mean."""
+    per request, closing makes up for an excess, and the limit comes down to the mean. Of what is
+    not known of the judge it is always: that leans all verdicts one way, and nothing shows it."""
     early: float = 1.0
     """Added to `z` without evidence: the first lucky look would open a level, and what few hits
     overspend nothing makes up for."""
@@ -121,8 +122,8 @@ def account(
 ) -> Account:
     """Draw up the account for every level.
 
-    sunk: what was served so far is left out, and the limit is the middle of what is likely, since
-    the part of the budget that is left unused is the caution.
+    sunk: what was served so far is left out, and as soon as a few wrong answers are allowed for,
+    the limit is the middle of what is likely: the part of the budget left unused is the caution.
     """
     requests = cells.requests / cells.unit
     ahead = max(caution.ahead, requests)
@@ -137,18 +138,19 @@ def account(
     weighted = once @ wrong + _down((then - once) * wrong) + caution.unseen * typical
     variance = once**2 @ noisy + _down((then**2 - once**2) * noisy)
     variance += (once @ rates.doubt + _down((then - once) * rates.doubt)) ** 2
+    swayed = once @ rates.swayed + _down((then - once) * rates.swayed)
     asked = ahead if sunk else requests + ahead
     allowed = budget.share * (hits if budget.per == "hit" else np.full(CELLS, asked))
     own = _down(np.array(cells.labels)) / cells.unit
     errors = own * allowed / np.maximum(hits, _TINY)
     z = caution.early / (1 + errors / caution.few) + (caution.z if budget.per == "hit" else 0.0)
     if sunk:
-        z = np.zeros(CELLS)
+        z = caution.early / (1 + errors**2)
     return Account(
         hits,
         own,
         _down(np.array(cells.wrong)) / cells.unit,
-        standardised(weighted, variance + caution.unseen * typical**2, z),
+        standardised(weighted, variance + caution.unseen * typical**2, z) + caution.z * swayed,
         allowed,
     )
 

@@ -82,6 +82,8 @@ class Rates(NamedTuple):
     """Variance of `wrong` over what its count would have; from a judge that errs."""
     doubt: Floats
     """Standard deviation of `wrong` that the floor brings: in all cells together or in none."""
+    swayed: Floats
+    """The same that comes of not knowing the judge's own error better."""
 
     def rate(self, cell: int) -> float:
         """Estimated wrong rate of a cell."""
@@ -196,6 +198,7 @@ class Node:
             wrong + BORROWED * (floor + (1 - floor) * expected),
             labels * noise,
             BORROWED * doubt * (1 - expected),
+            labels * self._judge.doubt / self._judge.gain,
         )
         return self.rates
 
@@ -216,14 +219,11 @@ class Node:
 
     def surprise(self, rates: Rates) -> float:
         """How many standard deviations more was wrong here than these rates say."""
-        more = spread = 0.0
-        labels = self.cells.counts(self.cells.labels)
-        judged = self.cells.counts(self.cells.wrong)
-        for cell, many in enumerate(labels):
-            expected = self._judge.seen(rates.rate(cell))
-            more += judged[cell] - many * expected
-            spread += many * expected * (1 - expected)
-        return more / sqrt(spread + 1.0)
+        unit = self.cells.unit
+        labels, judged = np.array(self.cells.labels) / unit, np.array(self.cells.wrong) / unit
+        expected = self._judge.alarm + rates.wrong / rates.labels * self._judge.gain
+        spread = float(labels @ (expected * (1 - expected)))
+        return (float(judged.sum()) - float(labels @ expected)) / sqrt(spread + 1.0)
 
 
 def _true(judge: JudgeError, judged: Floats, labels: Floats) -> Floats:

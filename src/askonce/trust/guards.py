@@ -126,9 +126,13 @@ def _opposites(pair: Comparison) -> bool:
     if pair.alike < 0.3 and pair.akin < 0.3:
         return False
     left, right = pair.only_left, pair.only_right
+    if any(not excluded(word).isdisjoint(right) for word in left):
+        return True
     if len(left) * len(right) > 400:
-        return any(excluded(word) & right for word in left)
-    return any(exclude(one, other) for one in left for other in right)
+        return False
+    ends = {end for word in right for end in (word[:3], word[-3:])}
+    like = [word for word in left if word[:3] in ends or word[-3:] in ends]
+    return any(exclude(one, other) for one in like for other in right)
 
 
 def _scope(pair: Comparison) -> bool:

@@ -106,9 +106,11 @@ def excluded(one: str) -> frozenset[str]:
 
 def exclude(one: str, other: str) -> bool:
     """Whether two forms exclude each other, by the tables or by a prefix like un-."""
-    if other in excluded(one) or prefixed(one, other) or prefixed(other, one):
+    if other in excluded(one):
         return True
-    return countered(one, other)
+    if one[-3:] != other[-3:] and one[:3] != other[:3]:  # neither a prefix nor affixes part them
+        return False
+    return prefixed(one, other) or prefixed(other, one) or countered(one, other)
 
 
 def prefixed(long: str, short: str) -> bool:

@@ -100,7 +100,7 @@ def test_what_is_not_known_of_the_judge_is_not_spent(
 ) -> None:
     """The same verdicts go less far; of hits nothing is served on a budget within the doubt."""
     lowest = []
-    for doubt in (0.0, 0.01, 0.05):
+    for doubt in (0.0, 0.02, 0.1):
         node = _node(6000, served=served, judge=JudgeError(0.0, 0.0, doubt))
         lowest.append(_level(node, Budget(0.03, per)).lowest)
     assert lowest[0] < lowest[1] < lowest[2]

@@ -59,8 +59,10 @@ class Caution(msgspec.Struct, frozen=True):
     """Chance that `proof` is wrong about any level at any time."""
     z: float = 0.8
     """Normal quantile of the upper limit in the end, where the budget is counted per hit. Counted
-    per request, closing makes up for an excess, and the limit comes down to the mean. Of what is
-    not known of the judge it is always: that leans all verdicts one way, and nothing shows it."""
+    per request, closing makes up for an excess, and the limit comes down to the mean."""
+    sway: float = 0.45
+    """The same of what is not known of the judge, always: it leans all verdicts one way, and
+    nothing that is served shows it."""
     early: float = 1.0
     """Added to `z` without evidence: the first lucky look would open a level, and what few hits
     overspend nothing makes up for."""
@@ -150,7 +152,7 @@ def account(
         hits,
         own,
         _down(np.array(cells.wrong)) / cells.unit,
-        standardised(weighted, variance + caution.unseen * typical**2, z) + caution.z * swayed,
+        standardised(weighted, variance + caution.unseen * typical**2, z) + caution.sway * swayed,
         allowed,
     )
 

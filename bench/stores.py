@@ -1,4 +1,5 @@
-"""Exact hits through Redis, next to the same gateway over redis-py, and how fast changes travel."""
+"""Exact hits through Redis, next to the same gateway over redis-py and to an application that only
+answers, and how fast changes travel."""
 
 from __future__ import annotations
 
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 KEYS = 256
 """Different requests, so that those under way at once do not share one look."""
+REQUEST = request_body(1000, f"When is cache {NUMBER} worth its memory?")
+BARE = "bare ASGI"
+"""What this machine could do at best: bars by the clock hold for one that is as fast."""
 RATE = Bar(">=", 10_000)
 P50 = Bar("<", 0.5)
 VISIBLE = Bar("<", 1000)
@@ -40,7 +44,7 @@ NO_HOT = "[exact]\nmemory_bytes = 0\ndeadline = 0.5\nstore = "
 
 
 def run(folder: Path, options: Options) -> Report:
-    """Both gateways in turn, `options.rounds` times."""
+    """Both gateways, and what does nothing but answer, in turn, `options.rounds` times."""
     core = servers.cores()
     about = f"exact hits through Redis over a unix socket, no hot copies, {CONNECTIONS} connections"
     report = Report("stores", about)
@@ -56,6 +60,9 @@ def run(folder: Path, options: Options) -> Report:
             more = f'{NO_HOT}"{url}"\n'
             gateway = servers.gateway(folder / name, origin, core.server, more=more)
             gateways[name] = stack.enter_context(gateway)
+            headers, body = _fill(name, gateways[name], REQUEST)
+        own = [pair for pair in headers if pair[0] not in {"date", "server"}]
+        gateways[BARE] = stack.enter_context(servers.canned(folder, own, body, core.server))
         _measure(folder, gateways, options, report)
         for name, sample in asyncio.run(_changes(server.url, options)).items():
             report.add(name, sample, "ms", VISIBLE)
@@ -73,16 +80,13 @@ def _register(folder: Path) -> None:
 
 
 def _measure(folder: Path, gateways: dict[str, Server], options: Options, report: Report) -> None:
-    request = request_body(1000, f"When is cache {NUMBER} worth its memory?")
-    for name, gateway in gateways.items():
-        _fill(name, gateway, request)
     rates: dict[str, list[float]] = {name: [] for name in gateways}
     cores: dict[str, list[float]] = {name: [] for name in gateways}
     alone: dict[str, list[float]] = {name: [] for name in gateways}
     for turn in range(options.rounds + 1):
         for name, gateway in gateways.items():
-            found = load(folder, gateway, request, CONNECTIONS, seconds=options.seconds, again=KEYS)
-            single = load(folder, gateway, request, 1, seconds=1, again=KEYS)
+            found = load(folder, gateway, REQUEST, CONNECTIONS, seconds=options.seconds, again=KEYS)
+            single = load(folder, gateway, REQUEST, 1, seconds=1, again=KEYS)
             if turn:
                 rates[name].append(found.rate)
                 cores[name].append(found.per_core)
@@ -94,19 +98,21 @@ def _measure(folder: Path, gateways: dict[str, Server], options: Options, report
         report.add(f"{name}, for a second of one core", _sample(cores[name]), "/s")
         what = f"{name}, one connection, p50"
         report.add(what, _sample(alone[name]), "ms", P50 if ours else None)
-    ratio = _sample(cores["AskOnce"]).over(_sample(cores["redis-py"]))
-    report.add("AskOnce over redis-py, for a second of one core", ratio, "x")
+    for other in ("redis-py", BARE):
+        ratio = _sample(cores["AskOnce"]).over(_sample(cores[other]))
+        report.add(f"AskOnce over {other}, for a second of one core", ratio, "x")
 
 
-def _fill(name: str, gateway: Server, request: bytes) -> None:
+def _fill(name: str, gateway: Server, request: bytes) -> tuple[list[tuple[str, str]], bytes]:
     """Ask everything once, and see that it is kept."""
     for _ in range(2):
         for number in range(KEYS):
             body = request.replace(NUMBER.encode(), b"%012d" % number)
-            headers, _ = servers.ask(gateway.port, body)
+            headers, answer = servers.ask(gateway.port, body)
         time.sleep(0.5)
     if ("x-cache", "HIT") not in headers:
         raise SystemExit(f"the second answer over {name} is no hit: {headers}")
+    return headers, answer
 
 
 def _sample(values: list[float]) -> Sample:

@@ -60,7 +60,7 @@ docs: dev-env
 	$(BIN)/zensical build --strict --clean
 
 bench-stores: dev-env servers ## measure the stores that replicas share
-	$(BIN)/python -m bench stores fleet $(ARGS)
+	$(BIN)/python -m bench stores memcached lookup vectors fleet $(ARGS)
 	$(BIN)/python -m bench faults scale --rounds 1 $(ARGS)
 
 bench: dev-env ## measure; ARGS="exact" passes names

@@ -171,7 +171,7 @@ class NamespaceConfig(Section, frozen=True):
 class TrustConfig(Section, frozen=True):
     """`[trust]`: how far answers by meaning may go, by evidence."""
 
-    enabled: bool = True
+    enabled: bool = False
     """Whether evidence decides; else `semantic.floor` and the guards alone."""
     mode: Mode = "on"
     """`off`: no answers by meaning; `shadow`: find and judge them, serve none; `on`: serve them."""

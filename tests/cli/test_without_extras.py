@@ -41,7 +41,7 @@ def absent() -> str:
         (["stats", "--port", "1"], 0, "no AskOnce runs"),
         (["serve", "--config", "redis.toml", "--port", "0"], 2, "install askonce[redis]"),
         (["invalidate", "--list"], 0, "nothing was taken back"),
-        (["audit", "list"], 0, "install askonce[semantic]"),
+        (["audit", "list"], 2, "trust.enabled is false"),
         (["kv", "stat", "--url", "redis://127.0.0.1:9"], 2, "install askonce[kv]"),
         (["tune", "calls.jsonl"], 0, "install askonce[semantic]"),
     ],

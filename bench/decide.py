@@ -154,7 +154,7 @@ class Bench:
 
     def judge(self, case: Case, namespace: str = "bench") -> Verdict:
         """One decision."""
-        from askonce.trust.ledger import Place
+        from askonce.trust.asked import Place
 
         place = Place(namespace.encode(), PARTITION)
         return self.desk.judge(place, case.text, case.read, case.near, f"r{next(self._number)}")

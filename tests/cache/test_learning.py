@@ -22,7 +22,7 @@ from askonce.testing.clock import FakeClock
 from askonce.testing.embedders import HashingEmbedder
 from askonce.testing.evidence import MemoryEvidenceLog
 from askonce.testing.verifiers import ScriptedVerifier
-from askonce.trust.ledger import Place
+from askonce.trust.asked import Place
 from askonce.trust.thrift import Thrift
 from askonce.units import Seconds
 

@@ -15,7 +15,7 @@ from askonce.config import EngineConfig, NamespaceConfig
 from askonce.testing.answers import Chat
 from askonce.testing.embedders import TokenEmbedder
 from askonce.testing.engine import FakeEngine
-from askonce.trust.ledger import Place
+from askonce.trust.asked import Place
 from askonce.trust.thrift import Thrift
 from askonce.upstreams.embedded import EmbeddedEngine, embedded_command
 

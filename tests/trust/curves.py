@@ -7,9 +7,10 @@ from collections.abc import Callable
 from math import exp
 from typing import NamedTuple
 
+from askonce.trust.asked import Place
 from askonce.trust.bound import JudgeError
 from askonce.trust.evidence import Label, Source
-from askonce.trust.ledger import Ledger, Place, Policy
+from askonce.trust.ledger import Ledger, Policy
 
 HERE = Place(b"support", b"prompt")
 

@@ -6,8 +6,7 @@ import msgspec
 import pytest
 
 from askonce.trust import asked as asking
-from askonce.trust.asked import Asked, Step, What, unpacked
-from askonce.trust.ledger import Place
+from askonce.trust.asked import Asked, Place, Step, What, unpacked
 
 HERE, THERE = Place(b"faq", b"p" * 32), Place(b"other", b"")
 

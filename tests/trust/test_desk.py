@@ -11,11 +11,11 @@ import pytest
 
 from askonce.ports import Evidence, IndexedText, Neighbour, ReadText
 from askonce.testing.embedders import TokenEmbedder
-from askonce.trust.asked import Step, unpacked
+from askonce.trust.asked import Place, Step, unpacked
 from askonce.trust.budget import Budget, Caution
 from askonce.trust.desk import TrustDesk
 from askonce.trust.labels import requests
-from askonce.trust.ledger import Place, Policy
+from askonce.trust.ledger import Policy
 from askonce.trust.looks import pack, unpack
 from askonce.trust.names import question_digest
 from askonce.trust.prior import shipped

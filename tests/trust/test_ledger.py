@@ -8,11 +8,11 @@ from math import log
 import pytest
 from tests.trust.curves import HERE, Curve, flat, fresh, honest, hopeless, run
 
-from askonce.trust.asked import Step
+from askonce.trust.asked import Place, Step
 from askonce.trust.bound import JudgeError, excess_chance
 from askonce.trust.budget import Budget, Caution, Decision
 from askonce.trust.evidence import Label
-from askonce.trust.ledger import Ledger, Place, Policy
+from askonce.trust.ledger import Ledger, Policy
 
 _RUNS = 5
 

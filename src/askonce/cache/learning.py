@@ -18,10 +18,10 @@ from askonce.errors import EntryUnreadable, StoreError
 from askonce.events import Judged, TrustMoved
 from askonce.ports import Evidence
 from askonce.trust.allowance import Allowance
+from askonce.trust.asked import Place
 from askonce.trust.budget import chance
 from askonce.trust.evidence import LEAST_AUDIT
 from askonce.trust.labels import LOST, one_look, requests, said, whole_requests
-from askonce.trust.ledger import Place
 from askonce.trust.names import question_digest
 from askonce.trust.thrift import UNWATCHED
 from askonce.units import Seconds

@@ -8,10 +8,10 @@ import numpy as np
 
 from askonce.lab.stream import Choice, Near
 from askonce.trust.answers import SameAnswers
+from askonce.trust.asked import Place
 from askonce.trust.budget import chance
 from askonce.trust.evidence import Label
 from askonce.trust.guards import veto
-from askonce.trust.ledger import Ledger, Place
 from askonce.trust.prior import shipped
 from askonce.trust.thrift import Spending
 from askonce.trust.verifier import Learner, Look, score
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from askonce.lab.measured import Sight
+    from askonce.trust.ledger import Ledger
     from askonce.trust.sight import Manners
 
 _HERE = Place(b"lab", b"lab")

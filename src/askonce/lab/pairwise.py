@@ -11,9 +11,10 @@ from askonce.lab import sets
 from askonce.lab.verdicts import PairRecall, Timing, TrapRow
 from askonce.ports import IndexedText, Neighbour, ReadText
 from askonce.trust.alignment import to_bytes
+from askonce.trust.asked import Place
 from askonce.trust.desk import TrustDesk
 from askonce.trust.guards import veto
-from askonce.trust.ledger import Place, Policy
+from askonce.trust.ledger import Policy
 from askonce.trust.logistic import probability
 from askonce.trust.prior import shipped
 from askonce.trust.sight import Manners

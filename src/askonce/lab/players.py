@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 
 from askonce.lab.stream import Choice
+from askonce.trust.asked import Place
 from askonce.trust.evidence import Label, odds_of_cosine
-from askonce.trust.ledger import Ledger, Place
 from askonce.trust.prior import shipped
 from askonce.trust.verifier import Learner, Look, Seen, Text, score, see
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from askonce.lab.stream import Near
     from askonce.trust.budget import Decision
+    from askonce.trust.ledger import Ledger
 
 _HERE = Place(b"lab", b"lab")
 _HEAVIEST = 5.0

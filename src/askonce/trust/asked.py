@@ -17,7 +17,6 @@ from askonce.trust.evidence import CELLS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from askonce.trust.ledger import Place
 
 MOST = 4096
 """Requests that one record carries; of more, the oldest are let go."""
@@ -29,6 +28,13 @@ What = Literal["asked", "served", "withdrawn", "unwatched"]
 _NONE = 63
 _KIND = 64
 _KINDS: tuple[What, ...] = ("asked", "served", "withdrawn", "unwatched")
+
+
+class Place(NamedTuple):
+    """Where a request belongs."""
+
+    namespace: bytes
+    partition: bytes
 
 
 class Step(NamedTuple):

@@ -18,12 +18,12 @@ import numpy as np
 
 from askonce.trust.alignment import from_bytes
 from askonce.trust.answers import SameAnswers
-from askonce.trust.asked import Asked, Step, What, unpacked
+from askonce.trust.asked import Asked, Place, Step, What, unpacked
 from askonce.trust.budget import Decision, chance
 from askonce.trust.evidence import Label, cell_of, odds_of_cosine
 from askonce.trust.guards import veto
 from askonce.trust.labels import LOST
-from askonce.trust.ledger import Ledger, Place, Policy, Standing
+from askonce.trust.ledger import Ledger, Policy, Standing
 from askonce.trust.looks import Seen, pack, unpack
 from askonce.trust.names import question_digest
 from askonce.trust.reading import analyse

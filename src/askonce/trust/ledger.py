@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import msgspec
 
-from askonce.trust.asked import Step
+from askonce.trust.asked import Place, Step
 from askonce.trust.bound import JudgeError
 from askonce.trust.budget import (
     CLOSED,
@@ -36,13 +35,6 @@ _ALPHA = 0.05
 
 _WORSE = 1.3
 """Standard deviations above the parent's rates at which a partition is held stricter."""
-
-
-class Place(NamedTuple):
-    """Where a request belongs."""
-
-    namespace: bytes
-    partition: bytes
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):

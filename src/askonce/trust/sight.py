@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from askonce.ports import Neighbour
-    from askonce.trust.ledger import Place
+    from askonce.trust.asked import Place
     from askonce.trust.looks import Seen
     from askonce.trust.verifier import Learner, Look
 

@@ -10,9 +10,9 @@ import numpy as np
 from askonce.lab.stream import Choice
 from askonce.ports import Evidence, IndexedText, Neighbour
 from askonce.trust.allowance import Allowance
+from askonce.trust.asked import Place
 from askonce.trust.budget import chance
 from askonce.trust.guards import veto
-from askonce.trust.ledger import Place
 from askonce.trust.names import question_digest
 from askonce.trust.thrift import UNWATCHED
 from askonce.units import Cosine, UnixTime

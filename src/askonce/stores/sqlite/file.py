@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from askonce.errors import StoreError
-from askonce.stores.sqlite.keys import path_beside, retire
+from askonce.stores.sqlite.keys import Identity, path_beside, retire
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -113,9 +113,6 @@ ENTRIES = Schema(APPLICATION_ID, SCHEMA_VERSION, ENTRY_TABLES)
 
 _BROKEN = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _PASSING = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL})
-
-Identity = tuple[int, int]
-"""Device and inode."""
 
 
 class Broken(Exception):

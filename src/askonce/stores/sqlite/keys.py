@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     import sqlite3
 
-    from askonce.stores.sqlite.file import Identity
-
+Identity = tuple[int, int]
+"""Of a file: device and inode."""
 SUFFIX = "-keys"
 BYTES_PER_CELL = 128
 """Of the store's bound; an entry of usual size then has about 16 cells for its two."""

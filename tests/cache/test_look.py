@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
-from tests.cache.stage import Stage
+from tests.cache.stage import Stage, settle
 
 from askonce.cache.ask import Live, Look
 from askonce.flow import Hit
 from askonce.policy.controls import Controls
 from askonce.stores.hot import HotEntries
 from askonce.stores.memory import MemoryStore
-from askonce.testing.answers import Chat
+from askonce.testing.answers import Chat, Reply
 from askonce.testing.clock import FakeClock
 from askonce.testing.sink import RecordingSink
 from askonce.units import Seconds
@@ -114,4 +114,70 @@ async def test_what_became_hot_meanwhile_is_served() -> None:
         late = msgspec.structs.replace(ask, looked=looked)
         async with stage.cache.answering(late) as reply:
             assert isinstance(reply, Hit)
+        assert stage.calls == 1
+
+
+class HeldStore(CountingStore):
+    """Has its answers ready at once, but hands out only the first, until it is opened."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        super().__init__(clock=clock, sink=RecordingSink(), max_bytes=10_000_000)
+        self.first = asyncio.Event()
+        self.others = asyncio.Event()
+
+    async def get(self, key: bytes) -> bytes | None:
+        """Read, then wait."""
+        found = await super().get(key)
+        await (self.first if self.reads == 1 else self.others).wait()
+        return found
+
+
+class Held(Stage):
+    """A stage without hot copies, over a store that can be held."""
+
+    def __init__(self, *scripts: Script) -> None:
+        self.held = HeldStore(FakeClock())
+        super().__init__(*scripts, store=self.held, hot=HotEntries(0), semantic=False)
+        self.held._clock = self.clock
+
+
+async def test_who_asks_during_a_look_shares_it() -> None:
+    """However slow the store is to one of them, equal requests at once are computed once."""
+    async with Held(GOOD) as stage:
+        callers = stage.start(20)
+        await settle(lambda: stage.held.reads > 0)
+        stage.held.first.set()
+        await asyncio.wait(callers[:1], timeout=5)
+        await stage.settled()
+        stage.held.others.set()
+        assert {(await one).text for one in callers} == {GOOD.text}
+        assert (stage.calls, stage.held.reads) == (1, 1)
+
+
+async def test_a_look_given_up_is_begun_again() -> None:
+    """The caller whose look it was leaves, and so does another: the rest are answered, by one."""
+    async with Held(GOOD) as stage:
+        stage.held.others.set()
+        callers = stage.start(5)
+        await settle(lambda: stage.held.reads > 0)
+        for gone in callers[:2]:
+            gone.cancel()
+        assert [(await one).text for one in callers[2:]] == [GOOD.text] * 3
+        assert (stage.calls, stage.held.reads) == (1, 2)
+
+
+async def test_who_asks_again_looks_again() -> None:
+    """When the call that was joined fails, what others have stored meanwhile is found."""
+    async with Held(Reply(status=503)) as stage:
+        stage.upstream.open.clear()
+        callers = stage.start(2)
+        await settle(lambda: stage.held.reads > 0)
+        stage.held.others.set()
+        stage.held.first.set()
+        await stage.upstream.asked_times(1)
+        async with Stage(GOOD, store=stage.held, semantic=False) as other:
+            await other.get()
+            await other.settled()
+        stage.upstream.open.set()
+        assert [(await one).how for one in callers] == ["engine", "exact"]
         assert stage.calls == 1

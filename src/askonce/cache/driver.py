@@ -7,6 +7,8 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from askonce.cache.ask import Collapsed, Live
 from askonce.cache.flight import Flight, Head, Seat
 from askonce.cache.leader import Leader
@@ -38,6 +40,8 @@ class Cache:
         self._keys: Counter[bytes] = Counter()
         """Of the flights that may be boarded."""
         self._leads: dict[Flight, asyncio.Task[None]] = {}
+        self._looks: dict[bytes, list[asyncio.Future[Look | None]]] = {}
+        """Who waits for a look that is under way."""
 
     def peek(self, key: bytes, plan: Plan, author: bytes = b"") -> Hit | None:
         """The hot exact hit, without waiting; None says nothing about the store."""
@@ -46,16 +50,34 @@ class Cache:
     async def look(self, key: bytes, plan: Plan, author: bytes = b"") -> Hit | Look | None:
         """The exact hit, or what the store says instead; raises nothing.
 
-        None where it is not asked: an equal request is under way, whose answer is to be joined, or
-        this one wants no exact hit.
+        Equal requests share one look: a later one of their own would know nothing of the call that
+        the first has led meanwhile. None where the store is not asked: an equal request is under
+        way, whose answer is to be joined, or this one wants no exact hit.
         """
         if not plan.exact or key in self._keys:
             return None
-        look = await self._parts.look(key)
-        if look.entry is None:
+        look = await self._look(key)
+        if look is None or look.entry is None:
             return look
         hit = fresh_hit(look.entry, "exact", plan, self._parts.clock.now())
         return hit if hit is not None and self._parts.opens(hit, author) else look
+
+    async def _look(self, key: bytes) -> Look | None:
+        """What the store says to all who ask it now; None where the one who looked has left."""
+        others = self._looks.get(key)
+        if others is not None:
+            told: asyncio.Future[Look | None] = asyncio.get_running_loop().create_future()
+            others.append(told)
+            return await told
+        self._looks[key] = []
+        look = None
+        try:
+            look = await self._parts.look(key)
+        finally:
+            for other in self._looks.pop(key):
+                if not other.done():
+                    other.set_result(look)
+        return look
 
     def answering(self, ask: Ask) -> Answering:
         """A context that gives the reply to a request; leave it when it is delivered.
@@ -68,6 +90,8 @@ class Cache:
     async def board(self, ask: Ask) -> tuple[Reply, Flight, Seat]:
         """A seat in the flight that answers a request; `leave` it."""
         for attempt in range(3):
+            if attempt:  # the look was of another time
+                ask = msgspec.structs.replace(ask, looked=None)
             flight, leads = self._board(ask, picky=attempt == 2)
             seat = flight.reading()
             reply = None

@@ -57,3 +57,14 @@ async def test_one_text_at_a_time() -> None:
     made = PatientEmbedder(Slow(dim=16), lambda: False)
     await asyncio.gather(*(made.embed(f"text {n}") for n in range(5)))
     assert at_once == [0, 1]
+
+
+async def test_those_who_wait_are_given_up_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None waits for another's patience to end before its own begins."""
+    monkeypatch.setattr(patient, "PAUSE", 0.0)
+    monkeypatch.setattr(patient, "PATIENCE", 3)
+    made = PatientEmbedder(TokenEmbedder(dim=16), lambda: True)
+    waiting = [asyncio.create_task(made.embed(f"text {n}")) for n in range(5)]
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert [one.done() and type(one.exception()) for one in waiting] == [EmbedderBusy] * 5

@@ -569,3 +569,13 @@ def test_an_answer_that_was_lost_says_nothing_of_the_judge() -> None:
         known = record(verdict, "unsure", request=f"u{number}", look=False)
         desk.take([msgspec.structs.replace(known, how="lost")])
     assert desk.told(PLACE) == 1.0
+
+
+def test_audits_that_the_engine_failed_say_nothing_of_the_judge() -> None:
+    """An engine that is down behind the hits closes nothing."""
+    desk = made()
+    for number in range(60):
+        verdict = judged(desk, "What is a cat?", "what is a cat?", request=f"u{number}")
+        known = record(verdict, "unsure", source="audit", request=f"u{number}", look=False)
+        desk.take([msgspec.structs.replace(known, how="lost")])
+    assert desk.told(PLACE) == 1.0

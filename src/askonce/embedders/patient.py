@@ -36,11 +36,11 @@ class PatientEmbedder:
 
     async def embed(self, text: str) -> Vector:
         """See `Embedder`; EmbedderBusy as well where no pause comes."""
-        async with self._turn:
-            for _ in range(PATIENCE):
+        for _ in range(PATIENCE):
+            async with self._turn:
                 if not self._busy():
                     return await self._embedder.embed(text)
-                await asyncio.sleep(PAUSE)
+            await asyncio.sleep(PAUSE)
         raise EmbedderBusy("requests have kept it busy")
 
     async def close(self) -> None:

@@ -321,7 +321,8 @@ class TrustDesk:
         """An audit without a verdict: so many hits like it say nothing for the bound."""
         told = audit.verdict != "unsure"
         namespace = self._namespace(place.namespace)
-        namespace.spending.audits.note(told=told)
+        if audit.how != LOST:
+            namespace.spending.audits.note(told=told)
         if not told and namespace.open:
             for _ in range(round(1 / audit.probability)):
                 self._ledger.repeat(Step(*place, cell_of(audit.score), "unwatched"))

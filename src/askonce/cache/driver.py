@@ -1,4 +1,4 @@
-"""The cache as the gateway sees it: one synchronous look, one asynchronous answer."""
+"""The cache as the gateway sees it: a hot copy at once, a look into the store, an answer."""
 
 from __future__ import annotations
 

@@ -531,6 +531,16 @@ async def test_a_judge_that_cannot_tell_costs_few_audits() -> None:
         assert school.desk.cold(HERE)
 
 
+async def test_that_a_judge_cannot_tell_of_misses_is_told_as_well() -> None:
+    """Where nothing is audited, as in shadow mode, the share of verdicts is seen to fall."""
+    async with School(judge=Mute(), mode="shadow") as school:
+        school.upstream.otherwise = GOOD
+        await school.go(CAT)
+        for number in range(12):
+            await school.go(f"{LIKE_CAT}{' ' * number}")
+        assert school.sink.of(TrustMoved)[-1].told == school.desk.told(HERE) < 0.5
+
+
 async def test_an_audit_teaches_of_the_other_neighbours_as_well() -> None:
     """The engine's answer is there, so it is compared with theirs: labels of the same chance."""
     async with School(cold_audit=1.0) as school:

@@ -59,6 +59,8 @@ _DEADLINE = Seconds(60.0)
 """For all that one case takes, a judge's own calls included; nobody waits for it."""
 _AT_ONCE = 64
 _DRAW = b"allowance"
+_COMPARED = frozenset({"audit", "miss", "shadow"})
+"""Whose verdicts, and lack of them, say how often the judge can tell."""
 _QUEUED = 8
 """Audits that may wait for others to end."""
 SHARE = 0.05
@@ -374,7 +376,7 @@ class Learning:
                 await self._parts.worker.run(lambda: gently(desk.study(lessons), self._share))
             except (WorkerBusy, WorkerClosed):
                 return
-        told = [one for one in news if one.verdict != "unsure" or one.source == "audit"]
+        told = [one for one in news if one.verdict != "unsure" or one.source in _COMPARED]
         for namespace in {one.namespace for one in told}:
             place = Place(namespace.encode(), b"")
             at = desk.standing(place)

@@ -561,6 +561,22 @@ def test_blind_and_mistaken_serves_nothing() -> None:
     assert (verdict.serve, verdict.counted) == (False, False)
 
 
+def test_blind_and_mistaken_is_not_for_ever() -> None:
+    """Nothing is served, so nothing is audited: the judge shows at what would be served."""
+    desk = made(enough=1.0)
+    teach(desk, 300, "same")
+    wrong = judged(desk, "What is a cat?", "what is a cat?", request="w")
+    desk.take([record(wrong, "different", entry=b"x" * 32, source="audit", look=False)])
+    asked, cached = "how do i reset password number 7", "how do i reset my password number"
+    for number in range(60):
+        verdict = judged(desk, asked, cached, request=f"a{number}")
+        desk.take([record(verdict, "unsure", source="audit", request=f"a{number}", look=False)])
+    assert not judged(desk, asked, cached).serve
+    teach(desk, 100, "same", seed=1)
+    assert not desk.cold(PLACE)
+    assert judged(desk, asked, cached).serve
+
+
 def test_an_answer_that_was_lost_says_nothing_of_the_judge() -> None:
     """Entries that have left are no reason to distrust the evidence."""
     desk = made()

@@ -26,9 +26,10 @@ from askonce.trust.labels import LOST
 from askonce.trust.ledger import Ledger, Policy, Standing
 from askonce.trust.looks import Seen, pack, unpack
 from askonce.trust.names import question_digest
+from askonce.trust.namespace import SIGHTED, Namespace
 from askonce.trust.reading import analyse
 from askonce.trust.sight import Lesson, Manners, Sight, Verdict
-from askonce.trust.thrift import UNWATCHED, Spending, Telling
+from askonce.trust.thrift import UNWATCHED, Spending
 from askonce.trust.verifier import Learner, Text, score, see
 
 if TYPE_CHECKING:
@@ -49,38 +50,8 @@ _HEAVIEST = 5.0
 """What one label may weigh for the verifier, however seldom its kind is seen."""
 _WHOLE = 8
 """Namespaces whose verifiers may remember all they can; each further one has less than the last."""
-_SIGHTED = 0.5
-"""Share of comparisons that must bring a verdict for evidence to decide."""
 _OF_HITS = frozenset({"audit", "caller", "operator"})
 """Who speaks of answers that were served."""
-
-
-class _Namespace:
-    """What one namespace has beside its ledger."""
-
-    __slots__ = ("labels", "learner", "misses", "mistaken", "open", "since", "spending")
-
-    def __init__(self, learner: Learner, spending: Spending) -> None:
-        self.learner = learner
-        self.spending = spending
-        self.misses = Telling()
-        self.labels = 0.0
-        self.mistaken = False
-        """The static rule was shown to be wrong."""
-        self.open = False
-        """Evidence has opened a level."""
-        self.since = 0.0
-        """When the last drift was noticed."""
-
-    @property
-    def told(self) -> float:
-        """How often the judge can tell, of hits or of what might be one, whichever is less."""
-        return min(self.spending.audits.share, self.misses.share)
-
-    @property
-    def blind(self) -> bool:
-        """It mostly cannot, so the verdicts that there are may be the rosy ones."""
-        return self.told < _SIGHTED
 
 
 class TrustDesk:
@@ -99,7 +70,7 @@ class TrustDesk:
         self._seed = seed
         self._ledger = Ledger(policy, seed)
         self._answers = SameAnswers()
-        self._namespaces: OrderedDict[bytes, _Namespace] = OrderedDict()
+        self._namespaces: OrderedDict[bytes, Namespace] = OrderedDict()
         self.asked = Asked()
         """Requests decided here that the log does not know of yet."""
 
@@ -142,7 +113,7 @@ class TrustDesk:
         if self.cold(place):
             cold = self._static(verdict, sight.text, sight.near)
             return self._audited(place, cold, self._manners.cold_audit, request)
-        if hold or self.told(place) < _SIGHTED:
+        if hold or self.told(place) < SIGHTED:
             self.withdraw(place, verdict)
             return verdict._replace(counted=False)
         if not decision.serve:
@@ -314,8 +285,10 @@ class TrustDesk:
 
     def _note_miss(self, place: Place, miss: Evidence) -> None:
         """Only of what might have been a hit, and not of an audit's other neighbours."""
-        if miss.score >= 0 and miss.how != LOST and miss.probability == 1.0:
-            self._namespace(place.namespace).misses.note(told=miss.verdict != "unsure")
+        if not miss.score >= 0 or miss.how == LOST or miss.probability < 1.0:
+            return
+        namespace, told = self._namespace(place.namespace), miss.verdict != "unsure"
+        namespace.missed(told=told, would=miss.score >= self._ledger.threshold(place))
 
     def _note_audit(self, place: Place, audit: Evidence) -> None:
         """An audit without a verdict: so many hits like it say nothing for the bound."""
@@ -345,13 +318,13 @@ class TrustDesk:
         if 0 <= seen.static < len(seen.keys) and said.get(seen.keys[seen.static]) == "different":
             self._namespace(place.namespace).mistaken = True
 
-    def _namespace(self, name: bytes) -> _Namespace:
+    def _namespace(self, name: bytes) -> Namespace:
         known = self._namespaces.get(name)
         if known is None:
             most = self._manners.remembered
             limit = min(most, _WHOLE * most // (len(self._namespaces) + 1))
             learner = Learner(self._prior, self._dim, limit=limit)
-            known = _Namespace(learner, Spending(self._manners.thrift))
+            known = Namespace(learner, Spending(self._manners.thrift))
             self._namespaces[name] = known
             if len(self._namespaces) > self._manners.namespaces:
                 gone, _ = self._namespaces.popitem(last=False)

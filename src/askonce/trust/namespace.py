@@ -1,0 +1,53 @@
+"""What one namespace has beside its ledger."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from askonce.trust.thrift import Telling
+
+if TYPE_CHECKING:
+    from askonce.trust.thrift import Spending
+    from askonce.trust.verifier import Learner
+
+SIGHTED = 0.5
+"""Share of comparisons that must bring a verdict for evidence to decide."""
+
+
+class Namespace:
+    """What one namespace has beside its ledger."""
+
+    __slots__ = ("labels", "learner", "misses", "mistaken", "open", "since", "spending")
+
+    def __init__(self, learner: Learner, spending: Spending) -> None:
+        """Nothing is known yet."""
+        self.learner = learner
+        self.spending = spending
+        self.misses = Telling()
+        self.labels = 0.0
+        self.mistaken = False
+        """The static rule was shown to be wrong."""
+        self.open = False
+        """Evidence has opened a level."""
+        self.since = 0.0
+        """When the last drift was noticed."""
+
+    @property
+    def told(self) -> float:
+        """How often the judge can tell, of hits or of what might be one, whichever is less."""
+        return min(self.spending.audits.share, self.misses.share)
+
+    @property
+    def blind(self) -> bool:
+        """It mostly cannot, so the verdicts that there are may be the rosy ones."""
+        return self.told < SIGHTED
+
+    def missed(self, *, told: bool, would: bool) -> None:
+        """One more comparison behind a miss; would: evidence would have served it.
+
+        Where nothing is served nothing is audited, so there such a one speaks for the hits: else a
+        judge that has got better could never show it.
+        """
+        if would and self.mistaken and self.blind:
+            self.spending.audits.note(told=told)
+        self.misses.note(told=told)

@@ -213,6 +213,10 @@ class BlockPool:
         if epoch is not None:
             self._verdicts.failed(keys, epoch)
 
+    def unaudited(self, count: int) -> None:
+        """So many blocks were to be audited, and could not be handed in."""
+        self._tally.unaudited(count)
+
     def invalidate(self) -> int:
         """Take back everything of the scope, on every replica within a second; blocks.
 

@@ -182,6 +182,11 @@ class BlockPool:
         """
         self._submit("store", job, request, (keys, views), ttl=ttl, auditor=auditor)
 
+    @property
+    def renews(self) -> bool:
+        """Whether the store can, as far as renewals have shown."""
+        return self._renewals.possible
+
     def renew(self, keys: Sequence[BlockKey], lives: Sequence[Seconds]) -> None:
         """Let those that are stored live longer; returns at once, and may come to nothing."""
         epoch = self.epochs.current()

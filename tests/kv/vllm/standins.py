@@ -42,6 +42,7 @@ class FakePool:
     failed: list[BlockKey] = field(default_factory=list)
     audited: list[BlockKey] = field(default_factory=list)
     undone: int = 0
+    renews: bool = True
     asked: list[Sequence[BlockKey]] = field(default_factory=list)
     lives: list[tuple[int, Seconds | None]] = field(default_factory=list)
     """Number of blocks and life of each store job."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING
 
 import pytest
@@ -66,6 +67,17 @@ def test_an_audit_needs_kv_whose_values_can_be_told(caplog: pytest.LogCaptureFix
     without = settings_from({"url": "x", "audit": 0})
     assert without.auditor("float32") is None
     assert without.sample("float32") is None
+
+
+def test_replicas_that_are_seeded_alike_audit_other_hits() -> None:
+    """As vLLM seeds them, with 0 unless it is told another number."""
+    settings, drawn = settings_from({"url": "x", "audit": 0.5}), []
+    for _ in range(2):
+        random.seed(0)
+        sample = settings.sample("float32")
+        assert sample is not None
+        drawn.append([sample.chooses() for _ in range(64)])
+    assert drawn[0] != drawn[1]
 
 
 def test_the_secret_is_a_file_or_a_variable(

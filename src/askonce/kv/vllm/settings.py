@@ -121,9 +121,10 @@ class VllmSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return Auditor(comparison, action=self.audit_action)
 
     def sample(self, kv_dtype: str) -> Sample | None:
-        """Which hits are audited; None for none of them."""
+        """Which hits are audited, others on each replica; None for none of them."""
         told = kv_dtype.rpartition("/")[2] in FLOATS
-        return Sample(self.audit, random.random) if self.audit and told else None
+        chance = random.SystemRandom()  # vLLM seeds the module's own alike on all replicas
+        return Sample(self.audit, chance.random) if self.audit and told else None
 
     def learned(self, block_bytes: int) -> Admission | None:
         """What decides on storing; None where everything is stored."""

@@ -218,6 +218,26 @@ def test_what_was_found_while_the_epoch_was_not_known_is_taken_back(
     _until(lambda: epochs.current() not in {None, before})
 
 
+def test_what_was_taken_back_meanwhile_is_not_taken_back_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Jobs that find wrong blocks at the same time make one new epoch."""
+    keys, blocks = _keys(1), _blocks(1)
+    world.store(keys, _blocks(1))
+    auditor, made = _auditor("invalidate"), []
+    disagreeing = auditor.disagreeing
+
+    def beaten(*told: Any, **more: Any) -> list[BlockKey]:
+        found = disagreeing(*told, **more)
+        made.append(world.pool.invalidate())
+        return found
+
+    monkeypatch.setattr(auditor, "disagreeing", beaten)
+    world.store(keys, blocks, auditor)
+    assert world.record.disagreed == 1
+    assert [world.pool.epochs.current()] == made
+
+
 def test_blocks_of_no_size_agree(world: World) -> None:
     """There is nothing in them to differ."""
     keys, blocks = _keys(2), [memoryview(bytearray()) for _ in range(2)]

@@ -356,7 +356,7 @@ class BlockPool:
             self._shelf, self._tally, there, epoch=epoch, deadline=job.deadline
         )
         self._verdicts.failed(wrong, epoch)
-        if wrong and self.epochs.current() in {None, epoch}:
+        if wrong and self.epochs.latest == epoch:
             auditor.act(len(wrong), self.invalidate)
 
     def _end(self, job: Job, outcome: BlockOutcome) -> None:

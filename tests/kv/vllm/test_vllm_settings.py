@@ -40,6 +40,8 @@ def test_a_told_prefill_is_a_curve() -> None:
         ({"url": "x", "admission": "learned"}, "store_bytes"),
         ({"url": "x", "exchange_every": 0.5}, "exchange_every"),
         ({"url": "x", "exchange_every": -1}, "exchange_every"),
+        ({"url": "x", "exchange_every": float("inf")}, "exchange_every"),
+        ({"url": "x", "exchange_every": float("nan")}, "exchange_every"),
         ({"url": "x", "replica_bytes": -1}, "replica_bytes"),
         ({"url": "x", "gate": "ajar"}, "gate"),
         ({"url": "x", "prefill": [1, 0, 0]}, "prefill"),

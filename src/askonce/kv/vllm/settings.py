@@ -87,8 +87,8 @@ class VllmSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             raise ValueError("`prefill` needs microseconds a token")
         if self.admission == "learned" and self.store_bytes <= 0:
             raise ValueError('"admission": "learned" needs `store_bytes`, the size of the store')
-        if self.exchange_every and self.exchange_every < _LEAST_EXCHANGE:
-            raise ValueError("`exchange_every` is 0, or a second or more")
+        if self.exchange_every and not _LEAST_EXCHANGE <= self.exchange_every <= _DAY:
+            raise ValueError("`exchange_every` is 0, or from a second to a day")
 
     def pool(self) -> PoolSettings:
         """The pool's share."""

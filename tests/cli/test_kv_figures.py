@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import socket
 import threading
 from typing import TYPE_CHECKING
 
@@ -74,3 +75,18 @@ def test_a_page_is_read_or_told_to_be_none(url: str) -> None:
         page_at(f"{url}/other")
     with pytest.raises(ConfigError, match="cannot be read"):
         page_at("http://127.0.0.1:1/metrics")
+
+
+def test_what_does_not_speak_http_is_an_error_that_says_so() -> None:
+    """As when the store's own port is given."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            wire, _ = server.accept()
+            with wire:
+                wire.recv(4096)
+                wire.sendall(b"-ERR unknown command 'GET'\r\n")
+
+        threading.Thread(target=answer, daemon=True).start()
+        with pytest.raises(ConfigError, match="cannot be read"):
+            page_at(f"http://127.0.0.1:{server.getsockname()[1]}/metrics")

@@ -108,3 +108,11 @@ def test_a_record_adds_up() -> None:
     assert (record.agreed, record.disagreed, record.undone) == (2, 1, 3)
     assert record.errors == pytest.approx(0.6)
     assert record.worst == 0.5
+
+
+def test_one_large_value_hides_nothing() -> None:
+    """Some heads have keys a thousand times as large as all the rest of their block."""
+    comparison, values, others = Comparison("bfloat16"), _values(), _values()
+    values[0] = others[0] = 1e4
+    block, other = _block("bfloat16", values), _block("bfloat16", others)
+    assert comparison.error(block, other) > comparison.tolerance

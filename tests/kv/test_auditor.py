@@ -6,7 +6,7 @@ import logging
 import os
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from askonce.errors import StoreError
 from askonce.kv import auditor as module
 from askonce.kv.audit import Comparison, Record
 from askonce.kv.auditor import Action, Auditor
-from askonce.kv.block import BlockKey
+from askonce.kv.block import HEADER_BYTES, BlockKey
 from askonce.kv.pool import BlockPool, PoolSettings
 from askonce.kv.transports.memory import MemoryTransport
 from askonce.units import Seconds
@@ -36,7 +36,8 @@ class World:
 
     def __init__(self) -> None:
         self.said: dict[str, Outcome] = {}
-        self.pool = BlockPool(MemoryTransport(trouble=self._trouble), SPACE, settings=PATIENT)
+        self.transport = MemoryTransport(trouble=self._trouble)
+        self.pool = BlockPool(self.transport, SPACE, settings=PATIENT)
         _until(lambda: self.pool.epochs.current() is not None)
 
     def store(
@@ -178,3 +179,68 @@ def test_many_blocks_are_fetched_a_few_at_a_time(
     world.store(keys, blocks)
     world.store(keys, blocks, _auditor())
     assert world.record == Record(agreed=5)
+
+
+def test_a_flawed_block_is_counted_as_one(world: World) -> None:
+    """Whether a load or an audit met it; it is removed, and says nothing about what it held."""
+    keys, blocks = _keys(1), _blocks(1)
+    world.store(keys, blocks)
+    epoch = world.pool.epochs.current()
+    assert epoch is not None
+    (name,) = world.pool._shelf.names(keys, epoch)
+    until = Seconds(time.monotonic() + 5)
+    forged = [bytes(HEADER_BYTES)], [bytes(blocks[0])]
+    world.transport.put([name], *forged, ttl=None, deadline=until, replace=True)
+    world.store(keys, blocks, _auditor())
+    assert world.record == Record(undone=1)
+    assert sum(world.pool.figures().flaws.values()) == 1
+    assert world.transport.exists([name], deadline=until) == ["missing"]
+
+
+def test_what_was_found_while_the_epoch_was_not_known_is_taken_back(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slow store lets the reading grow old, which makes no wrong block right."""
+    keys, blocks = _keys(1), _blocks(1)
+    world.store(keys, _blocks(1))
+    before, epochs = world.pool.epochs.current(), world.pool.epochs
+    auditor = _auditor("invalidate")
+    disagreeing = auditor.disagreeing
+
+    def slow(*told: Any, **more: Any) -> list[BlockKey]:
+        found = disagreeing(*told, **more)
+        monkeypatch.setattr(epochs, "current", lambda: None)
+        return found
+
+    monkeypatch.setattr(auditor, "disagreeing", slow)
+    world.store(keys, blocks, auditor)
+    monkeypatch.undo()
+    _until(lambda: epochs.current() not in {None, before})
+
+
+def test_what_was_taken_back_meanwhile_is_not_taken_back_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Jobs that find wrong blocks at the same time make one new epoch."""
+    keys, blocks = _keys(1), _blocks(1)
+    world.store(keys, _blocks(1))
+    auditor, made = _auditor("invalidate"), []
+    disagreeing = auditor.disagreeing
+
+    def beaten(*told: Any, **more: Any) -> list[BlockKey]:
+        found = disagreeing(*told, **more)
+        made.append(world.pool.invalidate())
+        return found
+
+    monkeypatch.setattr(auditor, "disagreeing", beaten)
+    world.store(keys, blocks, auditor)
+    assert world.record.disagreed == 1
+    assert [world.pool.epochs.current()] == made
+
+
+def test_blocks_of_no_size_agree(world: World) -> None:
+    """There is nothing in them to differ."""
+    keys, blocks = _keys(2), [memoryview(bytearray()) for _ in range(2)]
+    world.store(keys, blocks)
+    assert world.store(keys, blocks, _auditor()).outcomes == ("present", "present")
+    assert world.record == Record(agreed=2)

@@ -155,3 +155,26 @@ def test_what_was_never_started_is_closed() -> None:
     board = FakeBoard()
     _hearsay(board, _admission()).close()
     assert board.closed
+
+
+class Pauses(threading.Event):
+    """Nobody waits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.count += timeout is not None
+        return False
+
+
+def test_short_requests_take_no_longer_than_long_ones() -> None:
+    """A turn of many pages that are full of single blocks ends before the next is due."""
+    short = [_page(*([each] for each in _hashes(0, 2000)))]
+    long = [_page(_hashes(0, 2000)[at : at + 100]) for at in range(0, 2000, 100)]
+    for pages in (short, long):
+        hearsay = _hearsay(FakeBoard(pages), _admission())
+        hearsay._thread, hearsay._stop = threading.current_thread(), Pauses()
+        hearsay.turn()
+        assert 20 <= hearsay._stop.count <= 2000 // 64

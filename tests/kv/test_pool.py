@@ -343,6 +343,7 @@ def test_a_block_lives_as_long_as_it_is_told_unless_it_is_renewed() -> None:
         keys, views = _keys(2), _views(2)
         pool.submit_store(1, "r", keys, views, ttl=Seconds(10.0))
         assert _ended(pool).done == keys
+        assert pool.renews
         pool.renew(keys[:1], [Seconds(60.0)])
         pool.renew([], [])
         _until(lambda: pool.figures().calls.get("renew"))

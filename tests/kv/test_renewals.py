@@ -77,12 +77,14 @@ def test_no_life_is_longer_than_the_settings_allow() -> None:
 
 
 def test_a_store_that_refuses_is_left_alone_for_a_minute() -> None:
-    """Meanwhile blocks get as much life as any."""
+    """By renewals that wait their turn as well; meanwhile blocks get as much life as any."""
     world = World()
     world.said = "refused"
     world.renewals.renew([b"k"], [Seconds(9.0)])
     assert not world.renewals.possible
     assert world.renewals.life(Seconds(9.0)) == DAY
+    world.renewals.renew([b"k"], [Seconds(9.0)])
+    assert world.counted() == {("renew", "refused"): 1}
     world.clock.advance(61.0)
     assert world.renewals.possible
 

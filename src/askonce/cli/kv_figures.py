@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import urllib.request
+from http.client import HTTPException
 from typing import TYPE_CHECKING
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -41,7 +42,7 @@ def page_at(url: str) -> str:
     try:
         with direct.open(url, timeout=_PATIENCE) as answer:
             page = str(answer.read().decode())
-    except (OSError, ValueError) as reason:
+    except (OSError, ValueError, HTTPException) as reason:
         raise ConfigError(f"{url} cannot be read: {reason}") from None
     if _OWN not in page:
         raise ConfigError(f"{url} tells nothing about the KV tier")

@@ -77,7 +77,7 @@ class Comparison:
             if not np.isfinite(gap).all():
                 return WORST
         scale = _most(largest)
-        scale = np.maximum(scale, _FLOOR * scale.mean(dtype=np.float64))
+        scale = np.maximum(scale, _FLOOR * np.median(scale))
         scale[scale == 0] = 1
         return float((_most(gap) / scale).max())
 

@@ -44,13 +44,14 @@ class Auditor:
     ) -> list[BlockKey]:
         """Those of the computed blocks that the store has otherwise; waits until the deadline."""
         wrong: list[BlockKey] = []
-        size = max((view.nbytes for _, view in blocks), default=1)
-        step = max(1, _AT_ONCE // size)
+        size = max((view.nbytes for _, view in blocks), default=0)
+        step = max(1, _AT_ONCE // max(1, size))
         for at in range(0, len(blocks), step):
             part = blocks[at : at + step]
             room = [self._buffers.lease(view.nbytes) for _, view in part]
             keys = [key for key, _ in part]
             told = shelf.load(keys, room, epoch=epoch, deadline=deadline)
+            tally.flawed(said[5:] for said in told if said.startswith("flaw_"))
             for (key, view), stored, said in zip(part, room, told, strict=True):
                 if said != "done":
                     tally.unaudited(1)

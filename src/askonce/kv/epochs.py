@@ -64,6 +64,12 @@ class Epochs:
             return self._current if fresh else None
 
     @property
+    def latest(self) -> int:
+        """The last one that was seen, however long ago; 0 before the first."""
+        with self._lock:
+            return self._seen
+
+    @property
     def age(self) -> Seconds:
         """Since the last good reading began; infinite before the first."""
         with self._lock:

@@ -25,7 +25,9 @@ HEARSAY_METRICS: Final[Mapping[str, tuple[str, str]]] = {
 }
 """Name to labels and meaning."""
 _BREATH: Final = 0.0005
-"""Seconds between two requests that are merged: the scheduler's thread goes first."""
+"""Seconds between two gulps: the scheduler's thread goes first."""
+_GULP: Final = 64
+"""Blocks, at least, that are merged in one go."""
 _PATIENCE: Final = 1.0
 _log = logging.getLogger(__name__)
 
@@ -44,14 +46,17 @@ class Hearsay:
 
     def turn(self) -> None:
         """One exchange; what comes in one turn has the same effect in whatever order it comes."""
-        heard = self._board.swap(self._admission.drain())
+        heard, merged = self._board.swap(self._admission.drain()), 0
         for page in sorted(heard):
             requests = read_page(page)
             if requests is None:
                 self._board.figures.unreadable += 1
             for hashes in requests or ():
                 self._admission.hear(hashes, self._clock.monotonic())
-                self._breathe()
+                merged += len(hashes)
+                if merged >= _GULP:
+                    self._breathe()
+                    merged = 0
 
     def start(self) -> None:
         """Exchange from now on."""

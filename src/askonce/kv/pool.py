@@ -182,6 +182,11 @@ class BlockPool:
         """
         self._submit("store", job, request, (keys, views), ttl=ttl, auditor=auditor)
 
+    @property
+    def renews(self) -> bool:
+        """Whether the store can, as far as renewals have shown."""
+        return self._renewals.possible
+
     def renew(self, keys: Sequence[BlockKey], lives: Sequence[Seconds]) -> None:
         """Let those that are stored live longer; returns at once, and may come to nothing."""
         epoch = self.epochs.current()
@@ -212,6 +217,10 @@ class BlockPool:
         epoch = self.epochs.current()
         if epoch is not None:
             self._verdicts.failed(keys, epoch)
+
+    def unaudited(self, count: int) -> None:
+        """So many blocks were to be audited, and could not be handed in."""
+        self._tally.unaudited(count)
 
     def invalidate(self) -> int:
         """Take back everything of the scope, on every replica within a second; blocks.
@@ -347,7 +356,7 @@ class BlockPool:
             self._shelf, self._tally, there, epoch=epoch, deadline=job.deadline
         )
         self._verdicts.failed(wrong, epoch)
-        if wrong and self.epochs.current() == epoch:
+        if wrong and self.epochs.latest == epoch:
             auditor.act(len(wrong), self.invalidate)
 
     def _end(self, job: Job, outcome: BlockOutcome) -> None:

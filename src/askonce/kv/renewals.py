@@ -52,14 +52,14 @@ class Renewals:
         """What a block gets: where none can be renewed, as much as any."""
         if told is None or not self.possible:
             return self._most
-        return told if self._most is None else min(told, self._most)
+        return self._bounded(told)
 
     def renew(self, names: Sequence[bytes], lives: Sequence[Seconds]) -> None:
         """Do it, on the caller's thread; a store that knows no such thing is left alone a while."""
-        if self._transport is None:
+        if self._transport is None or not self.possible:
             return
         began = self._clock.monotonic()
-        bounded = [self.life(life) or life for life in lives]
+        bounded = [self._bounded(life) for life in lives]
         until = Seconds(began + self._deadline)
         try:
             told: Sequence[str] = self._transport.renew(names, bounded, deadline=until)
@@ -70,3 +70,6 @@ class Renewals:
         if all(said == "refused" for said in told):
             self._again = Seconds(now + _REFUSED)
         self._tally.count("renew", told, size=0, seconds=now - began)
+
+    def _bounded(self, life: Seconds) -> Seconds:
+        return life if self._most is None else min(life, self._most)

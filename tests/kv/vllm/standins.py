@@ -41,6 +41,8 @@ class FakePool:
     aborted: list[str] = field(default_factory=list)
     failed: list[BlockKey] = field(default_factory=list)
     audited: list[BlockKey] = field(default_factory=list)
+    undone: int = 0
+    renews: bool = True
     asked: list[Sequence[BlockKey]] = field(default_factory=list)
     lives: list[tuple[int, Seconds | None]] = field(default_factory=list)
     """Number of blocks and life of each store job."""
@@ -67,6 +69,10 @@ class FakePool:
     def mark_failed(self, keys: Iterable[BlockKey]) -> None:
         """Remember them."""
         self.failed += keys
+
+    def unaudited(self, count: int) -> None:
+        """Remember how many."""
+        self.undone += count
 
     def invalidate(self) -> int:
         """The next epoch."""

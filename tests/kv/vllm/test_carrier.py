@@ -101,6 +101,17 @@ def test_a_job_has_blocks_of_one_life(world: World) -> None:
     assert len(world.pool.stored) == 4
 
 
+@pytest.mark.parametrize(("blocks", "epoch"), [(9, 1), (1, None), (1, 2)])
+def test_an_audit_that_cannot_be_handed_in_is_undone(
+    world: World, blocks: int, epoch: int | None
+) -> None:
+    """For want of room or of a known epoch; the store has the blocks, so none is unstored."""
+    audits = [(NAMES[0], block) for block in range(blocks)]
+    world.carrier.store(Plan([], [], [], epoch, [], audits))
+    assert (world.pool.undone, world.carrier.unstored_blocks) == (blocks, 0)
+    assert not world.pool.jobs
+
+
 def test_blocks_that_do_not_come_are_told_and_the_others_used(world: World) -> None:
     """The engine computes from the first of them on."""
     world.fill(3, 10)

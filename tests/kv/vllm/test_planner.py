@@ -394,3 +394,21 @@ def test_blocks_of_an_answer_live_as_long_as_the_prompts_end(pool: FakePool) -> 
     asked.block_hashes.append(b"answer".ljust(32))
     plan = planner.plan(next_step("a", [], LONG, BLOCK_TOKENS))
     assert plan.lives == [91.0]
+
+
+def test_where_no_life_can_be_renewed_the_workers_are_told_none(pool: FakePool) -> None:
+    """They never renew, so they cannot know; what is worth storing stays the same."""
+
+    class Half:
+        def see(self, hashes: list[int], now: float) -> Sighting:
+            return Sighting((0,) * len(hashes), 0.0)
+
+        def keep(self, sighting: Sighting, known: int) -> list[float]:
+            return [60.0] * (len(sighting.classes) // 2)
+
+    planner, asked = _planner(pool, _economy(FakeClock(), admission=Half())), request("a", 10)
+    pool.renews = False
+    planner.begin(asked)
+    plan = planner.plan(first_step("a", list(range(100, 111)), 0, LONG))
+    assert plan.hashes == asked.block_hashes[:5]
+    assert plan.lives == [None] * 5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING
 
 import pytest
@@ -39,6 +40,8 @@ def test_a_told_prefill_is_a_curve() -> None:
         ({"url": "x", "admission": "learned"}, "store_bytes"),
         ({"url": "x", "exchange_every": 0.5}, "exchange_every"),
         ({"url": "x", "exchange_every": -1}, "exchange_every"),
+        ({"url": "x", "exchange_every": float("inf")}, "exchange_every"),
+        ({"url": "x", "exchange_every": float("nan")}, "exchange_every"),
         ({"url": "x", "replica_bytes": -1}, "replica_bytes"),
         ({"url": "x", "gate": "ajar"}, "gate"),
         ({"url": "x", "prefill": [1, 0, 0]}, "prefill"),
@@ -66,6 +69,17 @@ def test_an_audit_needs_kv_whose_values_can_be_told(caplog: pytest.LogCaptureFix
     without = settings_from({"url": "x", "audit": 0})
     assert without.auditor("float32") is None
     assert without.sample("float32") is None
+
+
+def test_replicas_that_are_seeded_alike_audit_other_hits() -> None:
+    """As vLLM seeds them, with 0 unless it is told another number."""
+    settings, drawn = settings_from({"url": "x", "audit": 0.5}), []
+    for _ in range(2):
+        random.seed(0)
+        sample = settings.sample("float32")
+        assert sample is not None
+        drawn.append([sample.chooses() for _ in range(64)])
+    assert drawn[0] != drawn[1]
 
 
 def test_the_secret_is_a_file_or_a_variable(

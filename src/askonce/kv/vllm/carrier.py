@@ -160,7 +160,10 @@ class Carrier:
             return
         slots = self._stores.lease(len(blocks))
         if slots is None or epoch is None or self._pool.epochs.current() != epoch:
-            self.unstored_blocks += len(blocks)
+            if auditor is None:
+                self.unstored_blocks += len(blocks)
+            else:
+                self._pool.unaudited(len(blocks))
             self._stores.give_back(slots or ())
             return
         for slot, block in zip(slots, blocks, strict=True):

@@ -44,7 +44,8 @@ class Plan(NamedTuple):
     epoch: int | None
     """In which those were computed."""
     lives: list[Seconds | None]
-    """For how long to store each; None as the pool has it."""
+    """For how long to store each; None as the pool has it, and where none can be renewed: only the
+    scheduler's pool learns that."""
     audits: list[tuple[bytes, int]]
     """Hashes and blocks as above, to be held against what the store has of them."""
 
@@ -338,7 +339,7 @@ class Planner:
                 continue
             plan.hashes.append(name)
             plan.blocks.append(held.blocks[index])
-            plan.lives.append(held.life(index))
+            plan.lives.append(held.life(index) if self._pool.renews else None)
         held.stored = max(held.stored, end)
 
     def _may_share(self, request: Any) -> bool:  # noqa: ANN401

@@ -87,8 +87,8 @@ class VllmSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             raise ValueError("`prefill` needs microseconds a token")
         if self.admission == "learned" and self.store_bytes <= 0:
             raise ValueError('"admission": "learned" needs `store_bytes`, the size of the store')
-        if self.exchange_every and self.exchange_every < _LEAST_EXCHANGE:
-            raise ValueError("`exchange_every` is 0, or a second or more")
+        if self.exchange_every and not _LEAST_EXCHANGE <= self.exchange_every <= _DAY:
+            raise ValueError("`exchange_every` is 0, or from a second to a day")
 
     def pool(self) -> PoolSettings:
         """The pool's share."""
@@ -121,9 +121,10 @@ class VllmSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return Auditor(comparison, action=self.audit_action)
 
     def sample(self, kv_dtype: str) -> Sample | None:
-        """Which hits are audited; None for none of them."""
+        """Which hits are audited, others on each replica; None for none of them."""
         told = kv_dtype.rpartition("/")[2] in FLOATS
-        return Sample(self.audit, random.random) if self.audit and told else None
+        chance = random.SystemRandom()  # vLLM seeds the module's own alike on all replicas
+        return Sample(self.audit, chance.random) if self.audit and told else None
 
     def learned(self, block_bytes: int) -> Admission | None:
         """What decides on storing; None where everything is stored."""

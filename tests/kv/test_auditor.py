@@ -18,6 +18,7 @@ from askonce.kv.auditor import Action, Auditor
 from askonce.kv.block import HEADER_BYTES, BlockKey
 from askonce.kv.pool import BlockPool, PoolSettings
 from askonce.kv.transports.memory import MemoryTransport
+from askonce.testing.clock import FakeClock
 from askonce.units import Seconds
 
 if TYPE_CHECKING:
@@ -151,6 +152,21 @@ def test_a_store_that_does_not_take_the_epoch_is_told_in_the_log(
 
     _auditor("invalidate").act(2, fail)
     assert "not told" in caplog.messages[1]
+
+
+def test_it_takes_back_at_most_every_ten_minutes() -> None:
+    """A writer who goes on is told in the log each time, and does not keep the store empty."""
+    clock, made = FakeClock(), []
+
+    def invalidate() -> int:
+        made.append(clock.monotonic())
+        return len(made)
+
+    auditor = Auditor(Comparison("float32"), action="invalidate", clock=clock)
+    for _ in range(13):
+        auditor.act(1, invalidate)
+        clock.advance(100)
+    assert [round(at - made[0]) for at in made] == [0, 600, 1200]
 
 
 @pytest.mark.parametrize("outcome", ["missing", "late"])

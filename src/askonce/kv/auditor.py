@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+from math import inf
 from typing import TYPE_CHECKING, Literal
 
+from askonce.clock import SystemClock
 from askonce.errors import StoreError
 from askonce.kv.buffers import Buffers
+from askonce.units import Seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -15,10 +18,13 @@ if TYPE_CHECKING:
     from askonce.kv.block import BlockKey
     from askonce.kv.figures import Tally
     from askonce.kv.shelf import Shelf
-    from askonce.units import Seconds
+    from askonce.ports import Clock
 
 Action = Literal["report", "invalidate"]
 """What a disagreement leads to: a count and a line in the log, or that and a new epoch."""
+REST = 600.0
+"""Seconds until one engine takes blocks back again: neither a writer who goes on nor an auditor in
+the wrong is to keep the store empty."""
 _AT_ONCE = 8 * 1024 * 1024
 """Bytes in one fetch."""
 _log = logging.getLogger(__name__)
@@ -27,10 +33,14 @@ _log = logging.getLogger(__name__)
 class Auditor:
     """Any number of threads may call."""
 
-    def __init__(self, comparison: Comparison, *, action: Action = "report") -> None:
+    def __init__(
+        self, comparison: Comparison, *, action: Action = "report", clock: Clock | None = None
+    ) -> None:
         """comparison: of the engine's blocks."""
         self._comparison = comparison
         self._action = action
+        self._clock = clock or SystemClock()
+        self._rests_until = Seconds(-inf)
         self._buffers = Buffers()
 
     def disagreeing(
@@ -62,12 +72,15 @@ class Auditor:
 
     def act(self, count: int, invalidate: Callable[[], int]) -> None:
         """So many blocks disagree; invalidate: takes back all of the epoch that they are of."""
+        now = self._clock.monotonic()
+        acts = self._action == "invalidate" and now >= self._rests_until
         _log.error(
             "%d stored KV blocks are not what this engine computes%s",
             count,
-            ": taking all of this model's blocks back" if self._action == "invalidate" else "",
+            ": taking all of this model's blocks back" if acts else "",
         )
-        if self._action == "invalidate":
+        if acts:
+            self._rests_until = Seconds(now + REST)
             try:
                 invalidate()
             except StoreError as reason:

@@ -418,6 +418,9 @@ def test_many_leftovers_are_compared_by_table_alone() -> None:
     one = shared + " import " + " ".join(f"zu{a}{b}o" for a in letters for b in "aei")
     other = shared + " export " + " ".join(f"wo{a}{b}u" for a in letters for b in "aei")
     assert "opposites" in verdicts(one, other)
+    assert "opposites" not in verdicts(
+        one.replace("import", "invent"), other.replace("export", "vend")
+    )
 
 
 def test_one_content_word_swapped_among_many_is_evidence_even_when_reworded() -> None:

@@ -125,8 +125,6 @@ _LEAST_BASE = 3
 
 def countered(one: str, other: str) -> bool:
     """Whether two words are one base with affixes that exclude each other: hypo-, hyper-; -ful."""
-    if one[-3:] != other[-3:] and one[:3] != other[:3]:
-        return False
     if any(
         one.endswith(end) and other.endswith(counter) and one[: -len(end)] == other[: -len(counter)]
         for end, counter in _COUNTER_ENDS

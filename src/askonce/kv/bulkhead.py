@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
@@ -55,9 +57,21 @@ class Bulkhead:
         thread.start()
 
     def _run(self) -> None:
+        unbind()
         while (work := self._queue.get()) is not None:
             try:
                 work()
             finally:
                 with self._lock:
                     self._under_way -= 1
+
+
+def unbind() -> None:
+    """Let the calling thread run wherever any thread of this process may.
+
+    Engines for CPUs bind each of their threads to one core, and a thread that the busiest of them
+    starts would share its core.
+    """
+    with suppress(OSError, AttributeError):  # elsewhere nothing is bound
+        threads = [int(name) for name in os.listdir("/proc/self/task")]  # noqa: PTH208 - names only
+        os.sched_setaffinity(0, set().union(*map(os.sched_getaffinity, threads)))

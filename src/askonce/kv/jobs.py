@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from askonce.kv.auditor import Auditor
     from askonce.kv.block import BlockKey
@@ -79,6 +79,7 @@ class Desk:
     def __init__(self) -> None:
         """Nobody waits."""
         self._lock = threading.Lock()
+        self._ending = threading.Condition(self._lock)
         self._lookups: dict[str, list[Lookup]] = defaultdict(list)
         self._jobs: dict[str, list[Job]] = defaultdict(list)
         self._finished: deque[Finished] = deque()
@@ -133,6 +134,11 @@ class Desk:
             ]
             return list(self._ended(late, "late", now))
 
+    def await_any(self, requests: Iterable[str], timeout: Seconds) -> None:
+        """Until no job of one of these is under way, or so long."""
+        with self._ending:
+            self._ending.wait_for(lambda: any(each not in self._jobs for each in requests), timeout)
+
     def drain(self) -> list[Finished]:
         """What has ended since the last call."""
         with self._lock:
@@ -178,6 +184,7 @@ class Desk:
             audited=job.auditor is not None,
         )
         self._finished.append(ended)
+        self._ending.notify_all()
         return ended
 
 

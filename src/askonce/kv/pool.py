@@ -205,6 +205,10 @@ class BlockPool:
         self._count(expired)
         return self._desk.drain()
 
+    def await_loads(self, requests: Iterable[str], timeout: Seconds) -> None:
+        """Wait until nothing is under way for one of these, or so long."""
+        self._desk.await_any(requests, timeout)
+
     def abort(self, request: str) -> None:
         """The request ended or was preempted: drop what it waits for.
 
@@ -319,9 +323,9 @@ class BlockPool:
             outcomes = ["broken"] * len(job.keys)
         self._guard.tell(outcomes, began)
         if job.kind == "load":
-            self._verdicts.failed(_others(job.keys, outcomes), epoch)
+            self._verdicts.failed(_which(job.keys, outcomes, done=False), epoch)
         else:
-            self._verdicts.stored(_done(job.keys, outcomes), epoch)
+            self._verdicts.stored(_which(job.keys, outcomes, done=True), epoch)
         self._count([self._desk.end(job, outcomes, self._clock.monotonic())])
 
     def _load(self, job: Job, epoch: int) -> list[BlockOutcome]:
@@ -390,9 +394,7 @@ def _with(
     return whole
 
 
-def _done(keys: Sequence[BlockKey], outcomes: Sequence[BlockOutcome]) -> list[BlockKey]:
-    return [key for key, said in zip(keys, outcomes, strict=True) if said == "done"]
-
-
-def _others(keys: Sequence[BlockKey], outcomes: Sequence[BlockOutcome]) -> list[BlockKey]:
-    return [key for key, said in zip(keys, outcomes, strict=True) if said != "done"]
+def _which(
+    keys: Sequence[BlockKey], outcomes: Sequence[BlockOutcome], *, done: bool
+) -> list[BlockKey]:
+    return [key for key, said in zip(keys, outcomes, strict=True) if (said == "done") is done]

@@ -104,6 +104,9 @@ class FakePool:
         """Remember them."""
         self.renewed += zip(keys, lives, strict=True)
 
+    def await_loads(self, requests: Iterable[str], timeout: Seconds) -> None:
+        """All end at once."""
+
     def finished(self) -> list[Finished]:
         """All jobs end, done where the block is there, or missing; none while not `answers`."""
         if not self.answers:

@@ -8,7 +8,6 @@ block of the engine: aborts, preemption and late answers cannot touch one.
 from __future__ import annotations
 
 import logging
-import time
 from dataclasses import dataclass, field
 from itertools import count, groupby
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from askonce.clock import SystemClock
 from askonce.kv.block import BlockKey
 from askonce.kv.vllm.staging import Staging
+from askonce.units import Seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -26,13 +26,14 @@ if TYPE_CHECKING:
     from askonce.kv.vllm.planner import Load, Plan
     from askonce.kv.vllm.staging import Bytes
     from askonce.ports import Clock
-    from askonce.units import Seconds
 
 _PART = 8 * 1024 * 1024
 """Bytes of a job: a load in several parts is received and copied at the same time."""
 _SPARE = 0.5
 """Seconds past the pool's deadline after which a load is given up, come what may."""
-_NAP = 0.0005
+_NAP = 0.01
+"""Seconds that an engine which has nothing else to do waits for loads before it looks again: what
+it would do instead takes the processor from those who bring them."""
 _log = logging.getLogger(__name__)
 
 
@@ -138,7 +139,7 @@ class Carrier:
     def settle(self, *, idle: bool = False) -> Settled:
         """Take in what has come; idle: the engine has nothing else to do, so wait a moment."""
         if idle and self._loading:
-            time.sleep(_NAP)
+            self._pool.await_loads(self._loading, Seconds(_NAP))
         for ended in self._pool.finished():
             self._take(ended)
         now = self._clock.monotonic()

@@ -26,7 +26,6 @@ from tests.servers import redis as servers
 
 from bench.lmcache import ENVIRONMENT, PACKAGES, lmcache
 from bench.report import machine, table, tell
-from bench.servers import preferred, settle
 from bench.stats import Bar, Report, Sample
 
 if TYPE_CHECKING:
@@ -54,9 +53,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=7)
     rounds: int = parser.parse_args().rounds
     where = machine()
-    settle(None)
     with (
-        preferred(os.getpid()),
         tempfile.TemporaryDirectory() as name,
         servers.redis("redis7", Path(name)) as store,
     ):
@@ -121,7 +118,6 @@ def _engine(name: str, store: int, folder: Path) -> Iterator[Replica]:
     with (
         _connector(name, store, folder) as connector,
         replica(model, folder, connector, processes=True, beside=beside, max_num_seqs=4) as engine,
-        preferred(engine.pid),
     ):
         yield engine
 

@@ -87,17 +87,6 @@ def _threads(pid: int) -> list[int]:
         return [pid]
 
 
-@contextlib.contextmanager
-def preferred(pid: int) -> Iterator[None]:
-    """Put a process's whole session before others, where Linux shares out by session."""
-    group = Path(f"/proc/{pid}/autogroup")
-    with contextlib.suppress(OSError):
-        group.write_text(str(PRIORITY))
-    yield
-    with contextlib.suppress(OSError):
-        group.write_text("0")
-
-
 @dataclass(frozen=True)
 class Server:
     """A server that listens."""

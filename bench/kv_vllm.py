@@ -43,6 +43,9 @@ MORE_THAN_LOCAL, OF_THEIRS = Bar("<=", 60.0), Bar("<=", 0.2)
 """Milliseconds that a remote hit may cost more than a local one, and its share of LMCache's."""
 _REST = 0.5
 """Seconds after a request in which what it left to store is stored."""
+_ASLEEP = 4.0
+"""Seconds after which another engine's workers, all bound to the same cores, no longer spin: vLLM's
+do so for three after their last work."""
 Seconds = dict[str, dict[str, list[float]]]
 """By contender and kind."""
 
@@ -79,6 +82,7 @@ def _measure(folder: Path, store: int, rounds: int) -> Seconds:
         for number, prompt in enumerate(prompts):
             tell(f"kv_vllm: round {number} of {rounds}")
             for index, (name, engine) in enumerate(engines.items()):
+                time.sleep(_ASLEEP)
                 fresh = _prompt(1000 + len(engines) * number + index)
                 took = (
                     _ask(engine, prompt, cached=SHARED),

@@ -6,8 +6,6 @@ import asyncio
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
-
 from askonce.cache.ask import Ask, Collapsed, Live
 from askonce.canonical.answer import render_completion, render_stream
 from askonce.canonical.key import Scope, exact_key
@@ -25,7 +23,7 @@ from askonce.ports import UpstreamRequest
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
 
-    from askonce.cache.ask import Reply
+    from askonce.cache.ask import Look, Reply
     from askonce.cache.driver import Cache
     from askonce.canonical.answer import Answer
     from askonce.canonical.request import Call, Question
@@ -115,11 +113,18 @@ class ChatRoute:
             if isinstance(looked, Hit):
                 await self._send_hit(caller, looked)
                 return
-            ask = self._ask(caller, upstream, envelope, scope, key)
-            await self._answer(caller, msgspec.structs.replace(ask, looked=looked))
+            ask = self._ask(caller, upstream, envelope, scope, looked, key=key)
+            await self._answer(caller, ask)
 
     def _ask(
-        self, caller: _Caller, upstream: Upstream, envelope: Envelope, scope: Scope, key: bytes
+        self,
+        caller: _Caller,
+        upstream: Upstream,
+        envelope: Envelope,
+        scope: Scope,
+        looked: Look | None,
+        *,
+        key: bytes,
     ) -> Ask:
         known = self._question_of(caller.call)
         return Ask(
@@ -131,6 +136,7 @@ class ChatRoute:
             send=lambda: _send_upstream(caller, upstream),
             request_id=caller.http["askonce.request_id"],
             author=envelope.author,
+            looked=looked,
         )
 
     def _plan_of(self, controls: Controls, upstream: str, *, has_question: bool) -> Plan:

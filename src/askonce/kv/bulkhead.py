@@ -66,6 +66,14 @@ class Bulkhead:
                     self._under_way -= 1
 
 
+def bulkheads(name: str, *, depth: int, **threads: int) -> dict[str, Bulkhead]:
+    """One for each kind of work, by its number of threads."""
+    return {
+        kind: Bulkhead(f"{name}-{kind}", threads=count, depth=depth)
+        for kind, count in threads.items()
+    }
+
+
 def unbind() -> None:
     """Let the calling thread run wherever any thread of this process may.
 

@@ -9,7 +9,7 @@ import msgspec
 
 from askonce.clock import SystemClock
 from askonce.errors import places
-from askonce.kv.bulkhead import Bulkhead
+from askonce.kv.bulkhead import bulkheads
 from askonce.kv.epochs import Epochs
 from askonce.kv.figures import PoolFigures, Tally
 from askonce.kv.guard import Guard
@@ -120,15 +120,13 @@ class BlockPool:
             found_life=self.settings.found_life,
             failed_life=self.settings.failed_life,
         )
-        threads = {
-            "lookup": self.settings.lookup_threads,
-            "load": self.settings.load_threads,
-            "store": self.settings.store_threads,
-        }
-        self._heads = {
-            kind: Bulkhead(f"askonce-kv-{kind}", threads=count, depth=self.settings.depth)
-            for kind, count in threads.items()
-        }
+        self._heads = bulkheads(
+            "askonce-kv",
+            lookup=self.settings.lookup_threads,
+            load=self.settings.load_threads,
+            store=self.settings.store_threads,
+            depth=self.settings.depth,
+        )
         self.epochs.start()
 
     def begin_lookup(self, request: str, keys: Sequence[BlockKey]) -> Lookup:

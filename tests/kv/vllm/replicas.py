@@ -24,6 +24,13 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[3]
 PYTHON = os.environ.get("VLLM_PYTHON", sys.executable)
 CORES = sorted(os.sched_getaffinity(0))
+ON_ENGINES = [
+    pytest.mark.slow,
+    pytest.mark.servers,
+    pytest.mark.timeout(600),
+    pytest.mark.filterwarnings("ignore"),
+]
+"""Marks of every module whose tests start engines."""
 START = 240.0
 """Seconds that an engine may take to start; three are usual, on a machine that is free."""
 

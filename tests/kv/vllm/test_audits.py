@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.kv.vllm.replicas import replica, transfer
+from tests.kv.vllm.replicas import ON_ENGINES, replica, transfer
 from tests.servers.redis import redis
 
 from askonce.kv.audit import LOSSY, TOLERANCES
@@ -20,12 +20,7 @@ if TYPE_CHECKING:
 
     Prompts = Callable[[int, int], list[int]]
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.servers,
-    pytest.mark.timeout(600),
-    pytest.mark.filterwarnings("ignore"),
-]
+pytestmark = ON_ENGINES
 TOKENS = 16
 SECRET = b"0123456789abcdef"
 SLACK: dict[str, Any] = {"lookup_deadline": 1.0, "load_deadline": 5.0}

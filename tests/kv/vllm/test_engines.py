@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.kv.vllm import smollm
-from tests.kv.vllm.replicas import CORES, replica, transfer
+from tests.kv.vllm.replicas import CORES, ON_ENGINES, replica, transfer
 from tests.kv.vllm.tiny import make_adapter, make_model
 from tests.servers.process import missing
 from tests.servers.redis import redis
@@ -19,12 +19,7 @@ if TYPE_CHECKING:
 
     Prompts = Callable[[int, int], list[int]]
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.servers,
-    pytest.mark.timeout(600),
-    pytest.mark.filterwarnings("ignore"),
-]
+pytestmark = ON_ENGINES
 TOKENS = 24
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
-from tests.kv.vllm.replicas import Replica, replica, transfer
+from tests.kv.vllm.replicas import ON_ENGINES, Replica, replica, transfer
 from tests.kv.vllm.weir import Weir, weir
 from tests.servers.redis import Redis, redis
 
@@ -18,12 +18,7 @@ if TYPE_CHECKING:
 
     Prompts = Callable[[int, int], list[int]]
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.servers,
-    pytest.mark.timeout(600),
-    pytest.mark.filterwarnings("ignore"),
-]
+pytestmark = ON_ENGINES
 TOKENS = 8
 BLOCK = 65_536
 LOAD_DEADLINE = 0.5

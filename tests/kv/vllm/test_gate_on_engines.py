@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import pytest
-from tests.kv.vllm.replicas import Replica, replica, transfer
+from tests.kv.vllm.replicas import ON_ENGINES, Replica, replica, transfer
 from tests.kv.vllm.weir import weir
 from tests.servers.redis import redis
 
@@ -16,12 +15,7 @@ if TYPE_CHECKING:
 
     Prompts = Callable[[int, int], list[int]]
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.servers,
-    pytest.mark.timeout(600),
-    pytest.mark.filterwarnings("ignore"),
-]
+pytestmark = ON_ENGINES
 SHORT, LONG = 65, 3000
 MOST = 40
 """Loads after which the gate must have learned what a late store costs."""

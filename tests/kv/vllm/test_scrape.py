@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.kv.vllm.replicas import transfer
+from tests.kv.vllm.replicas import ON_ENGINES, transfer
 from tests.kv.vllm.serving import MODEL, serving
 from tests.servers.redis import redis
 
@@ -27,12 +27,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from askonce.kv.figures import METRICS
 from askonce.kv.vllm.stats import ALL_METRICS
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.servers,
-    pytest.mark.timeout(600),
-    pytest.mark.filterwarnings("ignore"),
-]
+pytestmark = ON_ENGINES
 BLOCK_BYTES, BLOCKS, TOKENS = 65_536, 15, 500
 REPORTED_EVERY = 1.1
 """Seconds after which an engine's next step tells what it counted meanwhile."""

@@ -15,11 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.servers.redis import until
 
 from askonce.orphan import die_with_parent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from tests.servers.redis import Redis
 
 ROOT = Path(__file__).resolve().parents[3]
 PYTHON = os.environ.get("VLLM_PYTHON", sys.executable)
@@ -130,6 +133,28 @@ class Replica:
         line, _, self._kept = self._kept.partition(b"\n")
         answer: dict[str, Any] = json.loads(line)
         return answer
+
+
+@contextmanager
+def client(store: Redis) -> Iterator[Any]:
+    """A client of the store, as an intruder has."""
+    import redis as driver
+
+    with driver.Redis(port=store.port) as connection:
+        yield connection
+
+
+def blocks(connection: Any) -> list[bytes]:
+    """The names of the KV blocks in a store."""
+    return sorted(
+        key for key in connection.keys("ak1:*") if b"epoch" not in key and key[-1:] != b"+"
+    )
+
+
+def await_blocks(store: Redis, count: int) -> None:
+    """Wait until so many are stored: an engine answers before that, and may end too early."""
+    with client(store) as connection:
+        until(lambda: len(blocks(connection)) >= count)
 
 
 def transfer(url: str, *, role: str = "kv_both", **extra: Any) -> dict[str, Any]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.kv.vllm import smollm
-from tests.kv.vllm.replicas import CORES, ON_ENGINES, replica, transfer
+from tests.kv.vllm.replicas import CORES, ON_ENGINES, await_blocks, replica, transfer
 from tests.kv.vllm.tiny import make_adapter, make_model
 from tests.servers.process import missing
 from tests.servers.redis import redis
@@ -37,6 +36,7 @@ def test_one_replica_loads_what_another_computed(
         with replica(model, tmp_path, connector, processes=True) as first:
             first.tell("generate", prompts=[other])
             cold = first.tell("generate", prompts=[prefix], tokens=TOKENS)
+            await_blocks(store, 2 * 1984 // 32)
         with replica(model, tmp_path, connector, processes=True) as second:
             second.tell("generate", prompts=[prompts(2000, 3)])
             shared = second.tell("generate", prompts=[prefix], tokens=TOKENS)
@@ -110,11 +110,11 @@ def test_two_workers_share_their_shards(model: Path, tmp_path: Path, prompts: Pr
     said = []
     with redis("redis7", tmp_path) as store:
         connector = transfer(store.unix_url, lookup_deadline=1.0, load_deadline=5.0)
-        for more in ({}, pair, pair):
+        for more, shards in (({}, 30), (pair, 90), (pair, 90)):
             with replica(model, tmp_path, connector, processes=True, **more) as engine:
                 engine.tell("generate", prompts=[head], patience=100)
                 said.append(engine.tell("generate", prompts=[prefix], tokens=8, patience=100))
-                time.sleep(1.5)
+                await_blocks(store, shards)
     assert [each["cached"] for each in said] == [[0], [0], [480]]
     assert said[0]["tokens"] == said[1]["tokens"] == said[2]["tokens"]
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import signal
 import time
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
-from tests.kv.vllm.replicas import ON_ENGINES, Replica, replica, transfer
+from tests.kv.vllm.replicas import ON_ENGINES, Replica, blocks, client, replica, transfer
 from tests.kv.vllm.weir import Weir, weir
 from tests.servers.redis import Redis, redis
 
@@ -64,15 +63,6 @@ def _serves(bench: Bench) -> bool:
     )
 
 
-@contextmanager
-def client(store: Redis) -> Iterator[Any]:
-    """A client of the store, as an intruder has."""
-    import redis as driver
-
-    with driver.Redis(port=store.port) as connection:
-        yield connection
-
-
 def _filled(bench: Bench, prompt: list[int]) -> dict[str, Any]:
     """Compute it, have it stored, and forget it in the engine."""
     cold = bench.engine.tell("generate", prompts=[prompt], tokens=TOKENS)
@@ -80,12 +70,6 @@ def _filled(bench: Bench, prompt: list[int]) -> dict[str, Any]:
     bench.engine.tell("settle")
     assert bench.engine.tell("reset")["done"]
     return cold
-
-
-def _blocks(connection: Any) -> list[bytes]:
-    return sorted(
-        key for key in connection.keys("ak1:*") if b"epoch" not in key and key[-1:] != b"+"
-    )
 
 
 def _count(bench: Bench, name: str) -> float:
@@ -152,9 +136,9 @@ def test_flipped_bits_are_found(calm: Bench, prompts: Prompts) -> None:
     """A block of which one byte changed is never used, and is counted."""
     prompt = prompts(500, 60)
     with client(calm.store) as intruder:
-        known = set(_blocks(intruder))
+        known = set(blocks(intruder))
         cold = _filled(calm, prompt)
-        for key in set(_blocks(intruder)) - known:
+        for key in set(blocks(intruder)) - known:
             intruder.setrange(key, 1000, b"\xff\xfe")
     before = _count(calm, "askonce_kv_flaws_total|checksum")
     _same(calm, prompt, cold)
@@ -165,9 +149,9 @@ def test_swapped_blocks_are_found(calm: Bench, prompts: Prompts) -> None:
     """A sound block under another's name is never used, and is counted."""
     prompt = prompts(500, 70)
     with client(calm.store) as intruder:
-        known = set(_blocks(intruder))
+        known = set(blocks(intruder))
         cold = _filled(calm, prompt)
-        fresh = sorted(set(_blocks(intruder)) - known)
+        fresh = sorted(set(blocks(intruder)) - known)
         values = [intruder.get(key) for key in fresh]
         for key, value in zip(fresh, values[1:] + values[:1], strict=True):
             intruder.set(key, value)
@@ -180,15 +164,15 @@ def test_replayed_blocks_are_found(calm: Bench, prompts: Prompts) -> None:
     """What was taken back does not return when someone puts it under its new name."""
     prompt = prompts(500, 80)
     with client(calm.store) as intruder:
-        known = set(_blocks(intruder))
+        known = set(blocks(intruder))
         cold = _filled(calm, prompt)
-        old = {key: intruder.get(key) for key in set(_blocks(intruder)) - known}
+        old = {key: intruder.get(key) for key in set(blocks(intruder)) - known}
         assert calm.engine.tell("reset", connector=True)["done"]
-        known = set(_blocks(intruder))
+        known = set(blocks(intruder))
         other = prompts(64, 81)
         _wait_for_epoch(calm)
         _filled(calm, other)
-        (epoch,) = {key.split(b":")[2] for key in set(_blocks(intruder)) - known}
+        (epoch,) = {key.split(b":")[2] for key in set(blocks(intruder)) - known}
         for key, value in old.items():
             space, _, name = key.split(b":", 1)[1].split(b":")
             intruder.set(b":".join((b"ak1", space, epoch, name)), value)

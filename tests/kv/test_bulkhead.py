@@ -11,7 +11,7 @@ import pytest
 
 from askonce.kv.block import BlockKey
 from askonce.kv.bulkhead import Bulkhead
-from askonce.kv.jobs import Desk, Job
+from askonce.kv.jobs import Desk, Job, Lookup
 from askonce.units import Seconds
 
 
@@ -39,15 +39,29 @@ def _job(request: str) -> Job:
     )
 
 
-def test_who_awaits_loads_is_told_of_the_first_request_without_one() -> None:
-    """At once where there is one already, else when its last job ends, or after the time."""
+def test_who_awaits_an_end_is_told_of_the_first_job_that_has_ended() -> None:
+    """When it does, or at once where one was not told yet, or not after the time."""
     desk, job, other = Desk(), _job("a"), _job("b")
     desk.submit(job)
     desk.submit(other)
-    desk.await_any(["c", "a"], Seconds(60.0))
-    desk.await_any(["a", "b"], Seconds(0.001))
+    assert not desk.await_end(Seconds(0.001))
     threading.Timer(0.01, lambda: desk.end(job, ["done"], Seconds(1))).start()
     began = time.monotonic()
-    desk.await_any(["a", "b"], Seconds(60.0))
+    assert desk.await_end(Seconds(60.0))
+    assert desk.await_end(Seconds(60.0))
     assert time.monotonic() - began < 30
     assert [each.request for each in desk.drain()] == ["a"]
+    assert not desk.await_end(Seconds(0.001))
+
+
+def test_who_awaits_an_answer_is_woken_by_it() -> None:
+    """And by nothing else before its time is over."""
+    desk = Desk()
+    lookup = Lookup("a", (BlockKey(b"k" * 32),), Seconds(0), Seconds(9))
+    desk.open(lookup)
+    desk.await_answer(lookup, Seconds(0.001))
+    threading.Timer(0.01, lambda: desk.answer(lookup, [True])).start()
+    began = time.monotonic()
+    desk.await_answer(lookup, Seconds(60.0))
+    assert lookup.answer == [True]
+    assert time.monotonic() - began < 30

@@ -5,18 +5,21 @@ from __future__ import annotations
 import threading
 from collections import defaultdict, deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
+
+from askonce.units import Seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from askonce.kv.auditor import Auditor
     from askonce.kv.block import BlockKey
     from askonce.kv.shelf import BlockOutcome
-    from askonce.units import Seconds
-
 Kind = Literal["load", "store"]
 T = TypeVar("T")
+NAP: Final = Seconds(0.01)
+"""For which an engine that has nothing else to do waits before it looks again: what it would do
+instead takes the processor from those who bring what it waits for."""
 
 
 @dataclass(slots=True, eq=False)
@@ -95,6 +98,7 @@ class Desk:
             if lookup.answer is not None:
                 return False
             lookup.answer = answer
+            self._ending.notify_all()
             _remove(self._lookups, lookup.request, lookup)
             return True
 
@@ -134,10 +138,15 @@ class Desk:
             ]
             return list(self._ended(late, "late", now))
 
-    def await_any(self, requests: Iterable[str], timeout: Seconds) -> None:
-        """Until no job of one of these is under way, or so long."""
+    def await_answer(self, lookup: Lookup, timeout: Seconds) -> None:
+        """Until the lookup has its answer, or so long."""
         with self._ending:
-            self._ending.wait_for(lambda: any(each not in self._jobs for each in requests), timeout)
+            self._ending.wait_for(lambda: lookup.answer is not None, timeout)
+
+    def await_end(self, timeout: Seconds) -> bool:
+        """Until a job has ended that `drain` has not told, or so long; whether one has."""
+        with self._ending:
+            return self._ending.wait_for(lambda: bool(self._finished), timeout)
 
     def drain(self) -> list[Finished]:
         """What has ended since the last call."""

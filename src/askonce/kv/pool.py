@@ -203,9 +203,13 @@ class BlockPool:
         self._count(expired)
         return self._desk.drain()
 
-    def await_loads(self, requests: Iterable[str], timeout: Seconds) -> None:
-        """Wait until nothing is under way for one of these, or so long."""
-        self._desk.await_any(requests, timeout)
+    def await_answer(self, lookup: Lookup, timeout: Seconds) -> None:
+        """Wait until `poll` has an answer, or so long."""
+        self._desk.await_answer(lookup, timeout)
+
+    def await_end(self, timeout: Seconds) -> bool:
+        """Wait until `finished` has something to tell, or so long; whether it has."""
+        return self._desk.await_end(timeout)
 
     def abort(self, request: str) -> None:
         """The request ended or was preempted: drop what it waits for.
@@ -376,8 +380,6 @@ class BlockPool:
 
 
 _RECALLED: dict[bool | None, BlockOutcome] = {True: "done", False: "failed_before", None: "missing"}
-
-
 _UNTOLD = FAULTS | {"open", "busy", "cancelled", "stale"}
 """Ends of a store after which nobody knows whether there was something to be audited."""
 
@@ -386,10 +388,8 @@ def _with(
     said: Sequence[BlockOutcome], places: Sequence[int], told: Sequence[BlockOutcome]
 ) -> list[BlockOutcome]:
     """The outcomes with those at these places replaced."""
-    whole = list(said)
-    for index, outcome in zip(places, told, strict=True):
-        whole[index] = outcome
-    return whole
+    changed = dict(zip(places, told, strict=True))
+    return [changed.get(index, outcome) for index, outcome in enumerate(said)]
 
 
 def _which(

@@ -42,6 +42,9 @@ class FakePool:
     failed: list[BlockKey] = field(default_factory=list)
     audited: list[BlockKey] = field(default_factory=list)
     undone: int = 0
+    wakes: bool = False
+    waited: list[Seconds] = field(default_factory=list)
+    """For an answer, or for the end of a job."""
     renews: bool = True
     asked: list[Sequence[BlockKey]] = field(default_factory=list)
     lives: list[tuple[int, Seconds | None]] = field(default_factory=list)
@@ -104,8 +107,15 @@ class FakePool:
         """Remember them."""
         self.renewed += zip(keys, lives, strict=True)
 
-    def await_loads(self, requests: Iterable[str], timeout: Seconds) -> None:
-        """All end at once."""
+    def await_answer(self, lookup: Lookup, timeout: Seconds) -> None:
+        """Remember that it was waited for."""
+        self.waited.append(timeout)
+
+    def await_end(self, timeout: Seconds) -> bool:
+        """Jobs end at once, if it is to `wake` who waits."""
+        self.waited.append(timeout)
+        self.answers = self.answers or self.wakes
+        return self.answers and bool(self.jobs)
 
     def finished(self) -> list[Finished]:
         """All jobs end, done where the block is there, or missing; none while not `answers`."""

@@ -124,6 +124,22 @@ def test_blocks_that_do_not_come_are_told_and_the_others_used(world: World) -> N
     assert (world.carrier.loaded_blocks, world.carrier.lost_blocks) == (1, 2)
 
 
+def test_an_idle_engine_waits_a_moment_for_blocks_and_takes_them_at_once(world: World) -> None:
+    """With nothing to wait for, or other work, it does not."""
+    world.fill(3, 10)
+    world.store([3])
+    world.carrier.settle(idle=True)
+    world.carrier.load([Load("r", NAMES[:1], [7])])
+    world.pool.answers = False
+    world.carrier.settle()
+    assert not world.pool.waited
+    assert not world.carrier.settle(idle=True).received
+    world.pool.wakes = True
+    assert world.carrier.settle(idle=True).received == {"r"}
+    assert len(world.pool.waited) == 2
+    assert world.holds(7, 10)
+
+
 def test_an_aborted_request_is_received_at_once_and_its_blocks_untouched(world: World) -> None:
     """What comes late goes nowhere."""
     world.fill(3, 10)

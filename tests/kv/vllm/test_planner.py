@@ -69,6 +69,23 @@ def test_no_answer_yet_is_none_and_asked_once(pool: FakePool) -> None:
     assert planner.match(asked, 0) == (0, False)
 
 
+def test_an_idle_engine_waits_a_moment_for_an_answer_once_a_step(pool: FakePool) -> None:
+    """One whose last step ran a request does not."""
+    planner, one, other = _planner(pool), request("a", 10), request("b", 10)
+    pool.answers = False
+    planner.begin(one)
+    planner.begin(other)
+    for asked in (one, other, one):
+        planner.match(asked, 0)
+    assert len(pool.waited) == 1
+    planner.plan(Step())
+    planner.match(one, 0)
+    assert len(pool.waited) == 2
+    planner.plan(first_step("c", [], 0, 5))
+    planner.match(one, 0)
+    assert len(pool.waited) == 2
+
+
 def test_a_local_hit_that_shrank_is_looked_up_anew_but_not_for_ever(pool: FakePool) -> None:
     """Blocks that the engine lost while the request waited are asked for, a few times at most."""
     planner, asked = _planner(pool), request("a", 10)

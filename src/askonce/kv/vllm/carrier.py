@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from askonce.clock import SystemClock
 from askonce.kv.block import BlockKey
+from askonce.kv.jobs import NAP
 from askonce.kv.vllm.staging import Staging
 from askonce.units import Seconds
 
@@ -31,9 +32,6 @@ _PART = 8 * 1024 * 1024
 """Bytes of a job: a load in several parts is received and copied at the same time."""
 _SPARE = 0.5
 """Seconds past the pool's deadline after which a load is given up, come what may."""
-_NAP = 0.01
-"""Seconds that an engine which has nothing else to do waits for loads before it looks again: what
-it would do instead takes the processor from those who bring them."""
 _log = logging.getLogger(__name__)
 
 
@@ -138,16 +136,28 @@ class Carrier:
 
     def settle(self, *, idle: bool = False) -> Settled:
         """Take in what has come; idle: the engine has nothing else to do, so wait a moment."""
-        if idle and self._loading:
-            self._pool.await_loads(self._loading, Seconds(_NAP))
-        for ended in self._pool.finished():
-            self._take(ended)
+        self._take_ended()
+        if idle:
+            self._nap()
         now = self._clock.monotonic()
         for request, load in list(self._loading.items()):
             if not load.jobs or now >= load.give_up:
                 self._finish(request, self._loading.pop(request))
         settled, self._settled = self._settled, Settled(set(), set(), set())
         return settled
+
+    def _nap(self) -> None:
+        """Wait a moment for a request's blocks, and put them where they belong as they come."""
+        end = self._clock.monotonic() + NAP
+        while self._loading and all(load.jobs for load in self._loading.values()):
+            left = end - self._clock.monotonic()
+            if left <= 0 or not self._pool.await_end(Seconds(left)):
+                return
+            self._take_ended()
+
+    def _take_ended(self) -> None:
+        for ended in self._pool.finished():
+            self._take(ended)
 
     def _put(
         self,

@@ -123,6 +123,11 @@ class Economy:
         self._running = 0
         self._worked = 0.0
 
+    @property
+    def idle(self) -> bool:
+        """Whether no request ran in the last step."""
+        return not self._running
+
     def choose(self, tokens: int, local: int, found: int) -> Decision:
         """What to load of so many blocks found behind `local` tokens; once for each request."""
         decision = self._gated_choice(tokens, local, found)

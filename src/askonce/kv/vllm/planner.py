@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from askonce.errors import StoreError
 from askonce.kv.block import BlockKey
+from askonce.kv.jobs import NAP
 from askonce.kv.vllm.adapters import bound
 from askonce.units import Bytes, Seconds, Tokens
 
@@ -129,6 +130,8 @@ class Planner:
         self._old_blocks = False
         """The engine may still hold blocks of an earlier epoch."""
         self._forget: Callable[[], bool] | None = None
+        self._rested = False
+        """A nap was taken in this step."""
 
     @property
     def following(self) -> int:
@@ -185,6 +188,7 @@ class Planner:
         """What the workers do in this step."""
         self._notice_epoch()
         self._take_probes()
+        self._rested = False
         self._economy.step(_prefills(scheduled), len(scheduled.num_scheduled_tokens))
         loads, self._loads = self._loads, []
         plan = Plan(loads, [], [], self._epoch, [], [])
@@ -240,13 +244,21 @@ class Planner:
 
     def _found(self, held: _Following) -> int | None:
         """Blocks that are there without a gap; None for not yet."""
-        answer = self._pool.poll(held.lookup) if held.lookup is not None else []
+        answer = self._answer(held.lookup) if held.lookup is not None else []
         if answer is None:
             return None
         ranks = self._rules.ranks
         begin = (held.first - held.asked_from) * ranks
         whole = [all(answer[at : at + ranks]) for at in range(begin, len(answer), ranks)]
         return [*whole, False].index(False)
+
+    def _answer(self, lookup: Lookup) -> list[bool] | None:
+        answer = self._pool.poll(lookup)
+        if answer is None and self._economy.idle and not self._rested:
+            self._rested = True
+            self._pool.await_answer(lookup, NAP)
+            answer = self._pool.poll(lookup)
+        return answer
 
     def _worth(self, held: _Following, found: int) -> int:
         """How many of them to load; decided once, however often the engine asks."""

@@ -172,7 +172,8 @@ class TrustConfig(Section, frozen=True):
     """`[trust]`: how far answers by meaning may go, by evidence."""
 
     enabled: bool = False
-    """Whether evidence decides; else `semantic.floor` and the guards alone."""
+    """Whether evidence decides; else `semantic.floor` and the guards alone. Unless it is set,
+    naming a mode, preset, budget or namespace turns it on."""
     mode: Mode = "on"
     """`off`: no answers by meaning; `shadow`: find and judge them, serve none; `on`: serve them."""
     preset: Preset = "docs"

@@ -53,6 +53,26 @@ def test_every_key_can_be_set_by_variable() -> None:
             assert getattr(table[0] if section == "upstream" else table, key.name) == default
 
 
+@pytest.mark.parametrize(
+    ("toml", "enabled"),
+    [
+        ("", False),
+        ("audit = 0.1", False),
+        ("budget = 0.02", True),
+        ('mode = "shadow"', True),
+        ('preset = "support"', True),
+        ('[trust.namespaces.faq]\npreset = "search"', True),
+        ("budget = 0.02\nenabled = false", False),
+    ],
+)
+def test_a_budget_for_answers_by_meaning_is_enough_to_have_it_kept(
+    toml: str, *, enabled: bool
+) -> None:
+    """Naming what it shall be turns trust on, unless it is said to be off."""
+    table = tomllib.loads(f"[trust]\n{toml}")
+    assert build(from_table(table, "a.toml")).trust.enabled is enabled
+
+
 def test_text_stands_for_other_types() -> None:
     """Variables give numbers, truth values and lists."""
     config = read(

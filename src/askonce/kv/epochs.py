@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from askonce.errors import StoreError, places
 from askonce.kv.block import HEADER_BYTES, BlockKey, Sealer, told_by
+from askonce.kv.bulkhead import unbind
 from askonce.units import Seconds
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ INTERVAL: Final = Seconds(0.5)
 """Between two readings."""
 LEASE: Final = Seconds(1.0)
 """How long a reading is trusted, from its beginning."""
+_AGAIN: Final = Seconds(0.1)
+"""After a reading that failed: another one may still be in time."""
 _DEADLINE = Seconds(0.25)
 _PATIENCE: Final = Seconds(1.0)
 _log = logging.getLogger(__name__)
@@ -65,7 +68,10 @@ class Epochs:
 
     @property
     def latest(self) -> int:
-        """The last one that was seen, however long ago; 0 before the first."""
+        """The last one that was seen, however long ago; 0 before the first.
+
+        Good enough to store under: where it is out of date, nobody looks there any more.
+        """
         with self._lock:
             return self._seen
 
@@ -117,14 +123,15 @@ class Epochs:
             self._thread.join(_DEADLINE * 4)
 
     def _follow(self) -> None:
+        unbind()
         while not self._stop.is_set():
-            began = self._clock.monotonic()
+            began, known = self._clock.monotonic(), False
             try:
-                self.refresh()
+                known = self.refresh()
             except Exception as error:  # noqa: BLE001 - a third party's transport; costs misses
                 _log.error("a KV transport raised %s\n%s", type(error).__name__, places(error))
             spent = self._clock.monotonic() - began
-            self._stop.wait(max(INTERVAL - spent, INTERVAL / 5))
+            self._stop.wait(max(INTERVAL - spent, _AGAIN) if known else _AGAIN)
 
     def _read(self, deadline: Seconds) -> int | None:
         """The record's epoch; 0 where there is none to be trusted, None where nobody knows."""

@@ -7,6 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 from askonce.errors import places
+from askonce.kv.bulkhead import unbind
 from askonce.kv.sights import read_page
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ class Hearsay:
             yield "askonce_kv_sight_pages_total", (outcome,), getattr(told, outcome)
 
     def _follow(self) -> None:
+        unbind()
         while not self._stop.wait(self._every):
             try:
                 self.turn()

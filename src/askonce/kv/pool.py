@@ -293,7 +293,7 @@ class BlockPool:
         keys, views = what
         now = self._clock.monotonic()
         span = self.settings.load_deadline if kind == "load" else self.settings.store_deadline
-        epoch = self.epochs.current()
+        epoch = self.epochs.current() if kind == "load" else self.epochs.latest or None
         flat = tuple(view.cast("B") for view in views)
         ends = Seconds(now + span)
         job = Job(
@@ -336,7 +336,7 @@ class BlockPool:
         return told if self.epochs.current() == epoch else ["stale"] * len(told)
 
     def _store(self, job: Job, epoch: int) -> list[BlockOutcome]:
-        if self.epochs.current() != epoch:
+        if self.epochs.latest != epoch:
             return ["stale"] * len(job.keys)
         sizes = [view.nbytes for view in job.views]
         admitted = self._admits(job.keys, sizes) if self._admits else [True] * len(sizes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import select
 import signal
 import subprocess
@@ -15,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.servers.redis import until
+from tests.kv.vllm.tiny import VOCABULARY
+from tests.servers.redis import PATIENCE, until
 
 from askonce.orphan import die_with_parent
 
@@ -34,6 +36,8 @@ ON_ENGINES = [
     pytest.mark.filterwarnings("ignore"),
 ]
 """Marks of every module whose tests start engines."""
+_HEAD = 33
+"""Tokens of a prompt of one block, which only shows whether an engine stores."""
 START = 240.0
 """Seconds that an engine may take to start; three are usual, on a machine that is free."""
 
@@ -151,10 +155,25 @@ def blocks(connection: Any) -> list[bytes]:
     )
 
 
-def await_blocks(store: Redis, count: int) -> None:
-    """Wait until so many are stored: an engine answers before that, and may end too early."""
+@contextmanager
+def stored(store: Redis, count: int, *, patience: float = PATIENCE) -> Iterator[None]:
+    """So many blocks more than before are stored at its end: an engine answers before that."""
     with client(store) as connection:
-        until(lambda: len(blocks(connection)) >= count)
+        wanted = len(blocks(connection)) + count
+        yield
+        until(lambda: len(blocks(connection)) >= wanted, patience=patience)
+
+
+def await_sharing(engine: Replica, store: Redis, *, shards: int = 1) -> None:
+    """Until the engine shares what it computes: while it starts it may be too busy to."""
+    chance = random.Random(engine.pid)
+    end = time.monotonic() + START
+    while time.monotonic() < end:
+        prompt = [chance.randrange(3, VOCABULARY) for _ in range(_HEAD)]
+        with contextlib.suppress(AssertionError), stored(store, shards, patience=2.0):
+            engine.tell("generate", prompts=[prompt], patience=100)
+            return
+    pytest.fail(f"the engine shares nothing:\n{engine.log[-6000:]}")
 
 
 def transfer(url: str, *, role: str = "kv_both", **extra: Any) -> dict[str, Any]:

@@ -27,6 +27,11 @@ class FakeEpochs:
         """It."""
         return self.now
 
+    @property
+    def latest(self) -> int:
+        """It, too."""
+        return self.now or 0
+
 
 @dataclass
 class FakePool:

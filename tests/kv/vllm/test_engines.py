@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.kv.vllm import smollm
-from tests.kv.vllm.replicas import CORES, ON_ENGINES, await_blocks, replica, transfer
+from tests.kv.vllm.replicas import CORES, ON_ENGINES, await_sharing, replica, stored, transfer
 from tests.kv.vllm.tiny import make_adapter, make_model
 from tests.servers.process import missing
 from tests.servers.redis import redis
@@ -34,11 +34,14 @@ def test_one_replica_loads_what_another_computed(
     with redis("redis7", tmp_path) as store:
         connector = transfer(store.unix_url, gate=gate, lookup_deadline=1.0, load_deadline=5.0)
         with replica(model, tmp_path, connector, processes=True) as first:
-            first.tell("generate", prompts=[other])
-            cold = first.tell("generate", prompts=[prefix], tokens=TOKENS)
-            await_blocks(store, 2 * 1984 // 32)
+            await_sharing(first, store)
+            with stored(store, 2 * 1984 // 32):
+                first.tell("generate", prompts=[other])
+                cold = first.tell("generate", prompts=[prefix], tokens=TOKENS)
         with replica(model, tmp_path, connector, processes=True) as second:
+            await_sharing(second, store)
             second.tell("generate", prompts=[prompts(2000, 3)])
+            before = second.tell("metrics")
             shared = second.tell("generate", prompts=[prefix], tokens=TOKENS)
             counted = second.tell("metrics")
             timed = {"remote": second.tell("generate", prompts=[other])["seconds"]}
@@ -47,8 +50,9 @@ def test_one_replica_loads_what_another_computed(
     assert cold["cached"] == [0]
     assert shared["cached"] == [1984]
     assert shared["tokens"] == cold["tokens"]
-    assert counted["vllm:external_prefix_cache_hits"] == 1984
-    assert counted["vllm:prompt_tokens_by_source|local_compute"] == 2000 + 16
+    rise = {name: value - before.get(name, 0) for name, value in counted.items()}
+    assert rise["vllm:external_prefix_cache_hits"] == 1984
+    assert rise["vllm:prompt_tokens_by_source|local_compute"] == 16
     print(
         f"\n{which}, TTFT, 2,000 tokens:", {name: round(value, 4) for name, value in timed.items()}
     )
@@ -105,16 +109,16 @@ def test_adapters_share_nothing(model: Path, tmp_path: Path, prompts: Prompts) -
 @pytest.mark.skipif(len(CORES) < 2, reason="binds a worker to each of two cores")
 def test_two_workers_share_their_shards(model: Path, tmp_path: Path, prompts: Prompts) -> None:
     """With tensor parallelism each worker loads its own half, and one worker's blocks are none."""
-    prefix, head = prompts(500, 1), prompts(500, 2)
+    prefix = prompts(500, 1)
     pair: dict[str, Any] = {"tensor_parallel_size": 2, "distributed_executor_backend": "mp"}
     said = []
     with redis("redis7", tmp_path) as store:
         connector = transfer(store.unix_url, lookup_deadline=1.0, load_deadline=5.0)
-        for more, shards in (({}, 30), (pair, 90), (pair, 90)):
+        for more, fresh in (({}, 15), (pair, 30), (pair, 0)):
             with replica(model, tmp_path, connector, processes=True, **more) as engine:
-                engine.tell("generate", prompts=[head], patience=100)
-                said.append(engine.tell("generate", prompts=[prefix], tokens=8, patience=100))
-                await_blocks(store, shards)
+                await_sharing(engine, store, shards=2 if more else 1)
+                with stored(store, fresh):
+                    said.append(engine.tell("generate", prompts=[prefix], tokens=8, patience=100))
     assert [each["cached"] for each in said] == [[0], [0], [480]]
     assert said[0]["tokens"] == said[1]["tokens"] == said[2]["tokens"]
 

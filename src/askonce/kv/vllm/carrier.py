@@ -170,7 +170,7 @@ class Carrier:
         if not blocks:
             return
         slots = self._stores.lease(len(blocks))
-        if slots is None or epoch is None or self._pool.epochs.current() != epoch:
+        if slots is None or epoch is None or self._pool.epochs.latest != epoch:
             if auditor is None:
                 self.unstored_blocks += len(blocks)
             else:

@@ -96,7 +96,7 @@ class AskOnceTier(SecondaryTierManager):  # type: ignore[misc] # vLLM is not typ
         self._promotions: Promotions | None = None
         self._barred = False
         self._jobs: dict[int, Collection[bytes]] = {}
-        self._epochs: dict[str, int | None] = {}
+        self._epochs: dict[str, int] = {}
         """In which each request began: what it computes belongs to no later one."""
         self._ended: list[JobResult] = []
 
@@ -104,7 +104,7 @@ class AskOnceTier(SecondaryTierManager):  # type: ignore[misc] # vLLM is not typ
         """The store is opened with the first: only then vLLM has named a block."""
         self._open()
         if self._opened is not None:
-            self._epochs[req_context.req_id] = self._opened[0].epochs.current()
+            self._epochs[req_context.req_id] = self._opened[0].epochs.latest
         return RequestOffloadingContext()
 
     def lookup(self, key: bytes, req_context: Any) -> LookupResult:  # noqa: ANN401
@@ -124,8 +124,8 @@ class AskOnceTier(SecondaryTierManager):  # type: ignore[misc] # vLLM is not typ
     def submit_store(self, job_metadata: Any) -> None:  # noqa: ANN401
         """Store rows of the primary tier, unless what they hold was taken back meanwhile."""
         epoch = self._epochs.get(job_metadata.req_context.req_id)
-        current = None if self._opened is None else self._opened[0].epochs.current()
-        if epoch is None or epoch != current:
+        latest = None if self._opened is None else self._opened[0].epochs.latest
+        if not epoch or epoch != latest:
             self._ended.append(JobResult(job_id=job_metadata.job_id, success=False))
         else:
             self._submit(job_metadata, load=False)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from askonce.invalidation.watch import Watch
-    from askonce.ports import Clock, Embedder, Neighbour, Store, VectorIndex
+    from askonce.ports import Clock, Embedder, EvidenceLog, Neighbour, Store, VectorIndex
     from askonce.units import Cosine
 
 log = logging.getLogger(__name__)
@@ -64,6 +64,11 @@ class InvalidationDesk:
         except CacheFault as fault:
             log.warning("what rule %d took back still takes space: %s", seq, fault)
         return seq
+
+    async def retract(self, key: bytes, evidence: EvidenceLog, *, by: str) -> int:
+        """Take back a wrong answer, and all evidence about it; returns how much that is."""
+        await self.take_back(Selector(key=key.hex()), Request(by=by, why="retracted"))
+        return await evidence.retract(key)
 
     async def alike(
         self, text: str, *, floor: Cosine, limit: int = MOST_ALIKE

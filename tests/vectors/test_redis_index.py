@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from tests.servers.redis import redis
-from tests.servers.redisearch import redisearch
+from tests.servers.redisearch import WITH_VECTORS
 from tests.vectors.places import DIM, opens
 
 from askonce.errors import ConfigError, VectorIndexError
@@ -19,26 +18,22 @@ from askonce.testing.vectors import HERE, Bench, check_vector_index, key_of, uni
 from askonce.vectors.redis_wire import RedisWire
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.servers.redis import Redis
 
-    Serving = Callable[[Path], AbstractContextManager[Redis]]
-
 pytestmark = [pytest.mark.anyio, pytest.mark.servers, pytest.mark.slow]
 
-KINDS: dict[str, Serving] = {"redis": partial(redis, "redis8"), "redisearch": redisearch}
 OTHERWISE = {"redis": "&quant=none", "redisearch": "&algorithm=flat"}
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=WITH_VECTORS)
 def server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Redis]:
     """One server of each kind for all tests of this file."""
-    with KINDS[request.param](tmp_path_factory.mktemp("r")) as one:
+    with WITH_VECTORS[request.param](tmp_path_factory.mktemp("r")) as one:
         yield one
 
 
@@ -90,12 +85,12 @@ async def test_the_first_to_die_leave_past_the_bound(
     await index.close()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", WITH_VECTORS)
 async def test_a_server_that_goes_and_comes_back(
     kind: str, clock: FakeClock, tmp_path: Path
 ) -> None:
     """A dead server is a VectorIndexError; the next call after its return works."""
-    with KINDS[kind](tmp_path) as one:
+    with WITH_VECTORS[kind](tmp_path) as one:
         index = opens(one.url, clock, tmp_path)()
         bench = Bench(index, clock, DIM)
         await bench.add("a", 1.0)

@@ -129,9 +129,11 @@ def test_a_right_answer_needs_no_other_confirmation(capsys: pytest.CaptureFixtur
 
 @pytest.mark.parametrize("name", ["asked", KEY.hex()])
 def test_an_entry_is_retracted(capsys: pytest.CaptureFixture[str], name: str) -> None:
-    """By the request it answered or by its key: it is gone, and its evidence says so."""
+    """By the request it answered or by its key: it is gone by a rule, and its evidence says so."""
     code, told = run(capsys, "retract", name)
     assert (code, "removed, 1 records marked" in told) == (0, True)
+    assert main(["invalidate", "--list"]) == 0
+    assert f"all answers of key '{KEY.hex()}'" in capsys.readouterr().out
     assert "retracted" in run(capsys, "show", "asked")[1]
     assert "was gone" in run(capsys, "retract", name)[1]
     assert run(capsys, "retract", "other")[0] == 1

@@ -1,13 +1,18 @@
-"""A wire between a gateway and a server, to be cut, held up, slowed down and filled with noise."""
+"""A wire between a client and a server, to be cut, held up, slowed down and filled with noise."""
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING
+from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from anyio.from_thread import start_blocking_portal
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
+
+    from anyio.from_thread import BlockingPortal
 
 Target = tuple[str, int] | str
 """Host and port, or the path of a socket file."""
@@ -19,6 +24,12 @@ class Proxy:
     def __init__(self, target: Target) -> None:
         self.delay = 0.0
         """Seconds that each piece takes in each direction."""
+        self.rate: float | None = None
+        """Bytes that arrive in a second of what the server says."""
+        self.most: int | None = None
+        """Bytes that still arrive of what the server says; the rest is lost."""
+        self.spell: int | None = None
+        """Bytes that the server says between two breaks of a connection."""
         self.noise: bytes | None = None
         """Said instead of all that the server says."""
         self.refuses = False
@@ -31,6 +42,8 @@ class Proxy:
         self._flows.set()
         self._server: asyncio.Server | None = None
         self._passing: set[asyncio.Task[None]] = set()
+        self._spoken = 0
+        """Bytes since the last break."""
 
     async def start(self) -> None:
         """Listen on a free port."""
@@ -51,11 +64,20 @@ class Proxy:
             task.cancel()
 
     def heal(self) -> None:
-        """Be a good wire again; connections that saw noise are gone."""
-        if self.noise is not None:
+        """Be a good wire again; connections that did not see all there was are gone."""
+        if (self.noise, self.most, self.spell) != (None, None, None):
             self.cut()
-        self.delay, self.noise, self.refuses = 0.0, None, False
+        self.delay, self.rate, self.noise, self.refuses = 0.0, None, None, False
+        self.most, self.spell, self._spoken = None, None, 0
         self.release()
+
+    def ail(self, **troubles: object) -> None:
+        """Be a good wire but for these, by their names above; one that refuses is cut as well."""
+        self.heal()
+        assert troubles.keys() <= vars(self).keys()
+        vars(self).update(troubles)
+        if self.refuses:
+            self.cut()
 
     async def stop(self) -> None:
         """Drop all."""
@@ -110,7 +132,10 @@ class Proxy:
                 if (wait := due - loop.time()) > 0:
                     await asyncio.sleep(wait)
                 await self._flows.wait()
-                writer.write(piece)
+                if back:
+                    await self._say(writer, piece)
+                else:
+                    writer.write(piece)
 
         leaving = asyncio.create_task(leave())
         try:
@@ -120,6 +145,20 @@ class Proxy:
                     pieces.put_nowait((loop.time() + self.delay, noise or piece))
         finally:
             leaving.cancel()
+
+    async def _say(self, writer: asyncio.StreamWriter, piece: bytes) -> None:
+        if self.rate is not None:
+            await asyncio.sleep(len(piece) / self.rate)
+        if self.most is not None:
+            piece = piece[: self.most]
+            self.most -= len(piece)
+        if self.spell is not None:
+            piece = piece[: self.spell - self._spoken]
+            self._spoken += len(piece)
+        writer.write(piece)
+        if self._spoken == self.spell:
+            self._spoken = 0
+            writer.transport.abort()
 
 
 @asynccontextmanager
@@ -131,3 +170,30 @@ async def proxy(target: Target) -> AsyncIterator[Proxy]:
         yield wire
     finally:
         await wire.stop()
+
+
+class Line:
+    """A wire in a thread of its own, for tests without a loop."""
+
+    def __init__(self, wire: Proxy, portal: BlockingPortal) -> None:
+        """portal: to the loop of the wire."""
+        self.port = wire.port
+        self._wire = wire
+        self._portal = portal
+
+    @property
+    def url(self) -> str:
+        """Of a Redis behind it."""
+        return f"redis://127.0.0.1:{self.port}"
+
+    def ail(self, **troubles: Any) -> None:
+        """See `Proxy`."""
+        self._portal.call(partial(self._wire.ail, **troubles))
+
+
+@contextmanager
+def line(port: int) -> Iterator[Line]:
+    """A wire to a server on this machine, for the time of a test."""
+    made = proxy(("127.0.0.1", port))
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(made) as wire:
+        yield Line(wire, portal)

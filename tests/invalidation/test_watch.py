@@ -12,7 +12,7 @@ from askonce.canonical.entry import Origin
 from askonce.errors import ConfigError, StoreError
 from askonce.invalidation.desk import InvalidationDesk, Request
 from askonce.invalidation.watch import PAGE, Watch
-from askonce.ports import Put, Revocation, Selector
+from askonce.ports import IndexedText, Neighbour, Put, Revocation, RevocationPage, Selector
 from askonce.stores.memory import MemoryRevocations, MemoryStore
 from askonce.testing import FakeClock, RecordingSink
 from askonce.units import Cosine, Seconds, UnixTime
@@ -117,6 +117,34 @@ async def test_what_the_store_can_find_is_freed_at_once() -> None:
     assert (await store.stats()).entries == 0
     page = await two.log.read(0, 10)
     assert (page.rules[0].by, page.rules[0].why) == ("me", "new weights")
+
+
+async def test_many_answers_are_taken_back_by_one_look_at_the_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each has its rule; nothing to take back is no rule."""
+    two = Fixture()
+    await two.here.refresh()
+    store = MemoryStore(clock=two.clock, sink=RecordingSink(), max_bytes=1 << 20)
+    desk = InvalidationDesk(two.here, store, None, None, clock=two.clock)
+    found = []
+    for key in (b"a" * 32, b"b" * 32):
+        await store.put(key, b"1", ttl=Seconds(9))
+        item = IndexedText(key, "What is the refund policy?", UnixTime(9))
+        found.append(Neighbour(Cosine(0.9), item, b""))
+    looks = []
+    read = two.log.read
+
+    async def counted(after: int, limit: int) -> RevocationPage:
+        looks.append(after)
+        return await read(after, limit)
+
+    monkeypatch.setattr(two.log, "read", counted)
+    await desk.take_back_all([], Request())
+    await desk.take_back_all(found, Request())
+    assert len(looks) == 1
+    assert two.here.rules == 2
+    assert (await store.stats()).entries == 0
 
 
 async def test_a_store_that_fails_does_not_keep_the_rule_from_holding(

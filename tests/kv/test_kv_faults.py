@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.faults.proxy import line
 from tests.servers.memcached import memcached
-from tests.servers.proxy import proxy
 from tests.servers.redis import redis
 
 from askonce.kv.block import BlockKey
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from tests.servers.proxy import Trouble
-
     from askonce.kv.ports import BlockTransport, Outcome
     from askonce.kv.transports.fleet import Routes
 
@@ -43,6 +41,13 @@ SLACK = 0.010 if os.environ.get("KV_TRIALS") else 0.060
 CALLS = 40
 SIZE = 50_000
 FAULTS = {"late", "down", "broken", "open", "refused"}
+TROUBLES: dict[str, dict[str, object]] = {
+    "swallow": {"most": 0},
+    "slow": {"delay": 0.2},
+    "garbage": {"noise": b"\x00\xff garbage \r\n$99999999999999\r\n"},
+    "half": {"spell": 40},
+    "hang up": {"refuses": True},
+}
 SETTINGS = PoolSettings(
     lookup_deadline=Seconds(SPAN), load_deadline=Seconds(SPAN), store_deadline=Seconds(SPAN)
 )
@@ -117,18 +122,18 @@ def _blackhole() -> Iterator[int]:
 
 @pytest.mark.servers
 @pytest.mark.slow
-@pytest.mark.parametrize("trouble", ["swallow", "slow", "garbage", "half", "hang up"])
+@pytest.mark.parametrize("trouble", TROUBLES)
 @pytest.mark.parametrize("kind", ["redis", "memcached"])
-def test_trouble_on_the_wire(kind: str, trouble: Trouble, tmp_path: Path) -> None:
+def test_trouble_on_the_wire(kind: str, trouble: str, tmp_path: Path) -> None:
     """Calls end in time and bring nothing that was not asked for; then all is well again."""
     server = redis("redis7", tmp_path) if kind == "redis" else memcached(tmp_path)
     make = RespTransport if kind == "redis" else MemcachedTransport
-    with server as running, proxy(running.port) as between:
+    with server as running, line(running.port) as between:
         transport = make(_patient(between.port))
         assert set(_stored(transport)) == {"done"}
-        between.trouble = trouble
+        between.ail(**TROUBLES[trouble])
         over, told = _timed(transport)
-        between.trouble = "none"
+        between.ail()
         assert told <= (FAULTS | {"done", "present"} if trouble == "half" else FAULTS)
         assert set(_found(transport)) == {"done"}
         transport.close()
@@ -212,13 +217,14 @@ def test_a_flapping_store_under_a_pool(tmp_path: Path) -> None:
     chance = random.Random(7)
     keys = [BlockKey(bytes([number]) * 32) for number in range(16)]
     views = [memoryview(bytearray(SIZE)) for _ in keys]
-    with redis("redis7", tmp_path) as running, proxy(running.port) as between:
+    with redis("redis7", tmp_path) as running, line(running.port) as between:
         pool = BlockPool(
             open_transport(f"redis://127.0.0.1:{between.port}"), b"n" * 32, settings=SETTINGS
         )
         looks, loads = [], []
         for number in range(60):
-            between.trouble = chance.choice(("none", "none", "none", "slow", "hang up", "garbage"))
+            trouble = chance.choice(("none", "none", "none", "slow", "hang up", "garbage"))
+            between.ail(**TROUBLES.get(trouble, {}))
             time.sleep(0.02)
             looks.append((_lookup_took(pool, keys) - SPAN, _overslept()))
             loads.append((_load_took(pool, number, keys, views) - SPAN, _overslept()))

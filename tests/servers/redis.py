@@ -31,16 +31,23 @@ class Redis(NamedTuple):
     server: Server
     port: int
     socket: Path
+    scheme: str = "redis"
+    """What AskOnce knows it by."""
+
+    @property
+    def plain_url(self) -> str:
+        """For an operator."""
+        return f"redis://127.0.0.1:{self.port}/0"
 
     @property
     def url(self) -> str:
         """Over TCP."""
-        return f"redis://127.0.0.1:{self.port}/0"
+        return f"{self.scheme}://127.0.0.1:{self.port}/0"
 
     @property
     def unix_url(self) -> str:
         """Over its socket file."""
-        return f"redis+unix://{self.socket}?db=0"
+        return f"{self.scheme}+unix://{self.socket}?db=0"
 
 
 def program(kind: Kind) -> Path:

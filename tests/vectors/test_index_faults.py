@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.servers.postgres import postgres
 from tests.servers.redis import redis
-from tests.servers.redisearch import redisearch
+from tests.servers.redisearch import WITH_VECTORS
 from tests.vectors.places import DIM, opens
 
 from askonce.errors import VectorIndexError
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.anyio, pytest.mark.servers, pytest.mark.slow]
 
-KINDS = ("redis", "redisearch", "postgresql")
+KINDS = (*WITH_VECTORS, "postgresql")
 SCHEMES = (*KINDS, "qdrant", "milvus")
 
 
@@ -36,15 +36,12 @@ SCHEMES = (*KINDS, "qdrant", "milvus")
 def serving(kind: str) -> Iterator[tuple[Server, str]]:
     """A server of one kind, and the URL of an index in it with two connections."""
     with tempfile.TemporaryDirectory(prefix="askonce-") as folder:
-        if kind == "redis":
-            with redis("redis8", Path(folder)) as one:
+        if kind in WITH_VECTORS:
+            with WITH_VECTORS[kind](Path(folder)) as one:
                 yield one.server, f"{one.url}?connections=2"
-        elif kind == "redisearch":
-            with redisearch(Path(folder)) as another:
-                yield another.server, f"{another.url}?connections=2"
         else:
-            with postgres() as third:
-                yield third.server, f"{third.url}&connections=2"
+            with postgres() as other:
+                yield other.server, f"{other.url}&connections=2"
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -11,6 +11,7 @@ import msgspec
 from askonce.cache.audits import text_of
 from askonce.canonical.entry import unseal
 from askonce.cli.entries import NoSink
+from askonce.cli.invalidate import open_desk, user
 from askonce.clock import SystemClock
 from askonce.errors import CacheFault, ConfigError, EntryUnreadable
 from askonce.policy.confirmation import OPERATOR, vouched_by
@@ -114,17 +115,15 @@ async def _vouch(parts: Parts, key: bytes) -> None:
 
 
 async def _retract(parts: Parts, log: EvidenceLog, name: str) -> int:
-    """The entry goes from both tiers, and its evidence is marked."""
+    """The entry goes everywhere, and its evidence is marked."""
     key = _key(name)
     if key is None:
         hits = [one for one in await log.of_request(name) if one.source == "hit"]
         if not hits:
             return _unknown(name)
         key = hits[0].entry
-    there = await parts.store.delete(key)
-    if parts.index is not None:
-        there = bool(await parts.index.delete([key])) or there
-    marked = await log.retract(key)
+    there = await parts.store.get(key) is not None
+    marked = await (await open_desk(parts)).retract(key, log, by=user())
     print(f"entry {key.hex()[:16]} {'removed' if there else 'was gone'}, {marked} records marked")
     return 0
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from askonce.ports import Revocation, RevocationLog
     from askonce.wiring import Parts
 
-    Work = Callable[[Parts, RevocationLog, argparse.Namespace], Coroutine[Any, Any, int]]
+    Work = Callable[[Parts, argparse.Namespace], Coroutine[Any, Any, int]]
 
 _PAGE = 1000
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -114,31 +114,36 @@ def _agreed(told: str) -> bool:
 async def _with_parts(config: Config, arguments: argparse.Namespace, work: Work) -> int:
     parts = await open_parts(config, clock=SystemClock(), sink=NoSink())
     try:
-        if parts.revocations is None:
-            raise ConfigError("there is no log of what was taken back")
-        return await work(parts, parts.revocations, arguments)
+        return await work(parts, arguments)
     except CacheFault as fault:
         raise ConfigError(f"nothing can be taken back: {fault}") from fault
     finally:
         await parts.close()
 
 
-async def _desk(parts: Parts, log: RevocationLog) -> InvalidationDesk:
-    watch = Watch(log, clock=SystemClock(), patience=Seconds(5.0))
+async def open_desk(parts: Parts) -> InvalidationDesk:
+    """Over the newest rules; raises ConfigError without a log of them, StoreError."""
+    watch = Watch(_log_of(parts), clock=SystemClock(), patience=Seconds(5.0))
     await watch.refresh()
     return InvalidationDesk(watch, parts.store, parts.index, parts.embedder, clock=SystemClock())
 
 
-async def _take_back(parts: Parts, log: RevocationLog, arguments: argparse.Namespace) -> int:
+def _log_of(parts: Parts) -> RevocationLog:
+    if parts.revocations is None:
+        raise ConfigError("there is no log of what was taken back")
+    return parts.revocations
+
+
+async def _take_back(parts: Parts, arguments: argparse.Namespace) -> int:
     what = selector_of(arguments, SystemClock().now())
-    desk = await _desk(parts, log)
+    desk = await open_desk(parts)
     seq = await desk.take_back(what, _request(arguments))
     print(f"took back {named(what)} (rule {seq})")
     return 0
 
 
-async def _alike(parts: Parts, log: RevocationLog, arguments: argparse.Namespace) -> int:
-    desk = await _desk(parts, log)
+async def _alike(parts: Parts, arguments: argparse.Namespace) -> int:
+    desk = await open_desk(parts)
     found = await desk.alike(arguments.like, floor=Cosine(arguments.floor))
     for each in found:
         print(f"{each.score:.4f}  {each.item.key.hex()[:16]}  {each.item.text}")
@@ -153,8 +158,8 @@ async def _alike(parts: Parts, log: RevocationLog, arguments: argparse.Namespace
     return 0
 
 
-async def _list(_: Parts, log: RevocationLog, __: argparse.Namespace) -> int:
-    after = 0
+async def _list(parts: Parts, _: argparse.Namespace) -> int:
+    log, after = _log_of(parts), 0
     if not (await log.read(after, 1)).rules:
         print("nothing was taken back so far")
     while rules := (await log.read(after, _PAGE)).rules:
@@ -170,10 +175,11 @@ def _line(rule: Revocation) -> str:
 
 
 def _request(arguments: argparse.Namespace) -> Request:
-    return Request(by=_user(), why=arguments.why)
+    return Request(by=user(), why=arguments.why)
 
 
-def _user() -> str:
+def user() -> str:
+    """Who runs the command."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):

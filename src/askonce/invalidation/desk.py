@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from askonce.invalidation.watch import Watch
-    from askonce.ports import Clock, Embedder, Neighbour, Store, VectorIndex
+    from askonce.ports import Clock, Embedder, EvidenceLog, Neighbour, Store, VectorIndex
     from askonce.units import Cosine
 
 log = logging.getLogger(__name__)
@@ -55,15 +55,12 @@ class InvalidationDesk:
 
         When it returns, this replica serves none of it any more; others within a second.
         """
-        what = _as_entries_say(what)
-        now = self._clock.now()
-        rule = Revocation(what=what, at=now, by=request.by, why=request.why)
-        seq = await self._watch.revoke(rule)
-        try:
-            await self._free(what)
-        except CacheFault as fault:
-            log.warning("what rule %d took back still takes space: %s", seq, fault)
-        return seq
+        return await self._take_back([what], request)
+
+    async def retract(self, key: bytes, evidence: EvidenceLog, *, by: str) -> int:
+        """Take back a wrong answer, and all evidence about it; returns how much that is."""
+        await self.take_back(Selector(key=key.hex()), Request(by=by, why="retracted"))
+        return await evidence.retract(key)
 
     async def alike(
         self, text: str, *, floor: Cosine, limit: int = MOST_ALIKE
@@ -80,8 +77,20 @@ class InvalidationDesk:
 
     async def take_back_all(self, found: Sequence[Neighbour], request: Request) -> None:
         """Take back these, each by its key; raises StoreError."""
-        for neighbour in found:
-            await self.take_back(Selector(key=neighbour.item.key.hex()), request)
+        if found:
+            await self._take_back([Selector(key=each.item.key.hex()) for each in found], request)
+
+    async def _take_back(self, whats: Sequence[Selector], request: Request) -> int:
+        said = [_as_entries_say(what) for what in whats]
+        now = self._clock.now()
+        rules = [Revocation(what=what, at=now, by=request.by, why=request.why) for what in said]
+        seq = await self._watch.revoke(*rules)
+        try:
+            for what in said:
+                await self._free(what)
+        except CacheFault as fault:
+            log.warning("what rule %d took back still takes space: %s", seq, fault)
+        return seq
 
     async def _free(self, what: Selector) -> None:
         """Remove at once what the store can find by itself; the rest goes at its end of life."""

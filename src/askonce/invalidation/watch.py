@@ -78,11 +78,11 @@ class Watch:
         log.warning("the log of what was taken back has lost rules: all answers are taken back")
         return Revocation(what=Selector(), at=self._clock.now(), why="rules were lost")
 
-    async def revoke(self, rule: Revocation) -> int:
-        """Add a rule and obey it at once; returns its number; raises StoreError."""
-        seq = await self._log.append(rule)
+    async def revoke(self, *rules: Revocation) -> int:
+        """Add rules and obey them at once; returns the last one's number; raises StoreError."""
+        seqs = [await self._log.append(rule) for rule in rules]
         await self.refresh()
-        return seq
+        return seqs[-1]
 
     async def follow(self) -> None:
         """Take what is new again and again; runs until cancelled."""

@@ -9,27 +9,24 @@ from __future__ import annotations
 
 import heapq
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from askonce.vectors.binding import KEY_BYTES, check_names, check_vector
-from askonce.vectors.ranking import MOST, Row, nearest_live
-from askonce.vectors.redis_rows import KEYS_AT_ONCE, fields_of, life_ms, row_of
-from askonce.vectors.redis_wire import CONNECTIONS, RedisWire, Script, driver_url
-from askonce.vectors.tally import Tally
-from askonce.vectors.urls import Options
+from askonce.vectors.binding import KEY_BYTES, check_vector
+from askonce.vectors.ranking import MOST, SPARE
+from askonce.vectors.redis_index import KEYS_AT_ONCE, RedisIndex, fields_of, life_ms, row_of
+from askonce.vectors.redis_wire import Script
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from askonce.ports import Clock, IndexedText, Neighbour, Sink, Vector
-    from askonce.units import Cosine
-    from askonce.vectors.binding import Binding
+    from askonce.ports import IndexedText, Neighbour, Vector
+    from askonce.units import Cosine, UnixTime
+    from askonce.vectors.ranking import Row
 
 EXPANSION = 200
 """Of the graph, for adding and searching; the default for adding."""
 
-SPARE = {"none": 4, "q8": 12}
-"""Candidates beyond k, to be ranked by whole vectors."""
+_QUANT = {"none": "NOQUANT", "q8": "Q8"}
 
 _TAKE = f"""
 local base = KEYS[1]
@@ -112,73 +109,15 @@ return {{removed, #found / 2}}
 )
 
 
-def open_redis_sets(url: str, *, binding: Binding, clock: Clock, sink: Sink) -> RedisSetIndex:
+class RedisSetIndex(RedisIndex):
     """`redis://host:port/db`, `rediss://…` or `redis+unix:///path?db=0`.
 
     `?quant=none` keeps whole vectors in the graph as well, `?connections=` bounds the pool.
     """
-    options = Options(url, ("quant", "connections"))
-    wire = RedisWire(
-        driver_url(options.url, "redis"), connections=options.number("connections", CONNECTIONS)
-    )
-    quant = options.choice("quant", "q8", "none")
-    base = f"{{{binding.name(options.prefix)}_{quant}}}:".encode()
-    return RedisSetIndex(wire, base, quant=quant, binding=binding, clock=clock, sink=sink)
 
-
-class RedisSetIndex:
-    """A VectorIndex. Past the bound, the items whose life ends first leave."""
-
-    def __init__(
-        self,
-        wire: RedisWire,
-        base: bytes,
-        *,
-        quant: str,
-        binding: Binding,
-        clock: Clock,
-        sink: Sink,
-    ) -> None:
-        """base: begins every key, its hash tag keeps all of them in one slot."""
-        self._wire = wire
-        self._base = base
-        self._spare = SPARE[quant]
-        self._quant = "NOQUANT" if quant == "none" else "Q8"
-        self._binding = binding
-        self._clock = clock
-        self._tally = Tally(sink, binding.dim)
-
-    async def add(self, partition: bytes, item: IndexedText, vector: Vector) -> None:
-        """Insert or replace by item.key, in one script."""
-        check_vector(vector, self._binding.dim)
-        check_names(partition, item.key)
-        now = self._clock.now()
-        if item.expires_at <= now:
-            await self.delete([item.key])
-            return
-        expired, evicted, entries = await self._wire.run(
-            _ADD,
-            self._base,
-            *(item.key, partition, self._quant, now, self._binding.max_entries, life_ms(item, now)),
-            *fields_of(item, vector.tobytes(), partition),
-        )
-        self._tally.gone("expired", expired)
-        self._tally.gone("capacity", evicted)
-        self._tally.held(entries)
-
-    async def search(self, partition: bytes, vector: Vector, *, k: int) -> list[Neighbour]:
-        """The k nearest live items by exact cosine; one round trip, which takes out dead ones."""
-        check_vector(vector, self._binding.dim)
-        self._tally.searches += 1
-        now = self._clock.now()
-        question = vector.tobytes()
-
-        async def fetch(count: int) -> list[Row | None]:
-            words = (partition, now, question, count, max(count, EXPANSION))
-            keys, rows = await self._wire.run(_SEARCH, self._base, *words)
-            return [row_of(key, row, partition) for key, row in zip(keys, rows, strict=True)]
-
-        return await nearest_live(fetch, vector, k=k, now=now, spare=self._spare)
+    scheme = "redis"
+    option = "quant"
+    kinds: ClassVar = {"q8": 12, "none": SPARE}
 
     async def search_all(self, vector: Vector, *, floor: Cosine, limit: int) -> list[Neighbour]:
         """See `SupportsSearchAll`; asks one partition after the other for 512 items at most."""
@@ -189,10 +128,6 @@ class RedisSetIndex:
             found = await self.search(partition, vector, k=min(limit, MOST))
             best += [near for near in found if near.score >= floor]
         return heapq.nlargest(limit, best, key=attrgetter("score"))
-
-    async def delete(self, keys: Sequence[bytes]) -> int:
-        """Remove items by entry key in any partition; returns how many live ones there were."""
-        return self._tally.gone("cleared", await self._delete(list(dict.fromkeys(keys)), b""))
 
     async def drop_partition(self, partition: bytes) -> int:
         """Unlink its set at once, then remove its items; returns how many live ones there were."""
@@ -215,20 +150,27 @@ class RedisSetIndex:
         entries: int = await self._wire.call("ZCOUNT", self._base + b"x", f"({now!r}", "+inf")
         return entries
 
-    def statistics(self) -> dict[str, float]:
-        """What this process has seen."""
-        return self._tally.statistics()
+    async def _put(self, partition: bytes, item: IndexedText, vector: bytes, now: UnixTime) -> None:
+        """In one script."""
+        expired, evicted, entries = await self._wire.run(
+            _ADD,
+            self._base,
+            *(item.key, partition, _QUANT[self._kind], now),
+            *(self._binding.max_entries, life_ms(item, now)),
+            *fields_of(item, vector, partition),
+        )
+        self._tally.gone("expired", expired)
+        self._tally.gone("capacity", evicted)
+        self._tally.held(entries)
 
-    async def close(self) -> None:
-        """Drop all connections; idempotent."""
-        await self._wire.close()
+    async def _nearest(self, partition: bytes, question: bytes, count: int) -> list[Row | None]:
+        """And take out dead ones."""
+        words = (partition, self._clock.now(), question, count, max(count, EXPANSION))
+        keys, rows = await self._wire.run(_SEARCH, self._base, *words)
+        return [row_of(key, row, partition) for key, row in zip(keys, rows, strict=True)]
+
+    async def _delete(self, keys: Sequence[bytes], partition: bytes = b"") -> int:
+        return await self._over(keys, _DELETE, partition)
 
     def _set(self, partition: bytes) -> bytes:
         return self._base + b"v:" + partition
-
-    async def _delete(self, keys: Sequence[bytes], partition: bytes) -> int:
-        now, removed = self._clock.now(), 0
-        for start in range(0, len(keys), KEYS_AT_ONCE):
-            some = keys[start : start + KEYS_AT_ONCE]
-            removed += await self._wire.run(_DELETE, self._base, now, partition, *some)
-        return removed

@@ -7,22 +7,28 @@ the index follows; one dropped or flushed is made anew, and the server fills it 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from askonce.vectors.binding import check_names, check_vector
-from askonce.vectors.ranking import ROUGHLY, SPARE, Row, above, nearest_live
-from askonce.vectors.redis_rows import FIELDS, KEYS_AT_ONCE, fields_of, life_ms, row_of
-from askonce.vectors.redis_wire import CONNECTIONS, RedisError, RedisWire, Script, driver_url
+from askonce.vectors.binding import check_vector
+from askonce.vectors.ranking import ROUGHLY, SPARE, above
+from askonce.vectors.redis_index import (
+    FIELDS,
+    KEYS_AT_ONCE,
+    RedisIndex,
+    fields_of,
+    life_ms,
+    row_of,
+)
+from askonce.vectors.redis_wire import RedisError, Script
 from askonce.vectors.redisearch_policy import EXPANSION, Policy, tuning
-from askonce.vectors.tally import Tally
-from askonce.vectors.urls import Options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from askonce.ports import Clock, IndexedText, Neighbour, Sink, Vector
-    from askonce.units import Cosine
+    from askonce.units import Cosine, UnixTime
     from askonce.vectors.binding import Binding
+    from askonce.vectors.ranking import Row
     from askonce.vectors.redis_wire import Word
 
 _TRIM_EVERY = 64
@@ -43,85 +49,28 @@ return removed
 """)
 
 
-def open_redisearch(url: str, *, binding: Binding, clock: Clock, sink: Sink) -> RediSearchIndex:
+class RediSearchIndex(RedisIndex):
     """`redisearch://host:port`, `redisearchs://…` with TLS or `redisearch+unix:///path`.
 
     `?algorithm=flat` compares all vectors of a partition instead of following a graph.
     """
-    options = Options(url, ("algorithm", "connections"))
-    wire = RedisWire(
-        driver_url(options.url, "redisearch"),
-        connections=options.number("connections", CONNECTIONS),
-    )
-    algorithm = options.choice("algorithm", "hnsw", "flat")
-    base = f"{{{binding.name(options.prefix)}_{algorithm}}}:".encode()
-    return RediSearchIndex(wire, base, algorithm=algorithm, binding=binding, clock=clock, sink=sink)
 
+    scheme = "redisearch"
+    option = "algorithm"
+    kinds: ClassVar = {"hnsw": SPARE, "flat": SPARE}
 
-class RediSearchIndex:
-    """A VectorIndex. Past the bound, the items whose life ends first leave."""
-
-    def __init__(
-        self,
-        wire: RedisWire,
-        base: bytes,
-        *,
-        algorithm: str,
-        binding: Binding,
-        clock: Clock,
-        sink: Sink,
-    ) -> None:
-        """base: begins every key, its hash tag keeps all of them in one slot."""
-        self._wire = wire
-        self._base = base
-        self._index = base + b"index"
-        self._algorithm = algorithm
-        self._binding = binding
-        self._clock = clock
+    def __init__(self, url: str, *, binding: Binding, clock: Clock, sink: Sink) -> None:
+        """See `RedisIndex`."""
+        super().__init__(url, binding=binding, clock=clock, sink=sink)
+        self._index = self._base + b"index"
         self._policy = Policy(clock)
-        self._tally = Tally(sink, binding.dim)
         self._adds = 0
-
-    async def add(self, partition: bytes, item: IndexedText, vector: Vector) -> None:
-        """Insert or replace by item.key: one hash is one item, wherever it was before."""
-        check_vector(vector, self._binding.dim)
-        check_names(partition, item.key)
-        now = self._clock.now()
-        if item.expires_at <= now:
-            await self.delete([item.key])
-            return
-        await self._find(_NOTHING, "LIMIT", 0, 0)
-        key = self._base + b"i:" + _tag(item.key)
-        fields = fields_of(item, vector.tobytes(), _tag(partition))
-        await self._wire.batch([("HSET", key, *fields), ("PEXPIRE", key, life_ms(item, now))])
-        if self._adds % _TRIM_EVERY == 0:
-            await self._trim()
-        self._adds += 1
-
-    async def search(self, partition: bytes, vector: Vector, *, k: int) -> list[Neighbour]:
-        """The k nearest live items by exact cosine; one round trip."""
-        check_vector(vector, self._binding.dim)
-        self._tally.searches += 1
-        tag, question = _tag(partition), vector.tobytes()
-        share = await self._share(tag) if self._algorithm == "hnsw" else None
-
-        async def fetch(count: int) -> list[Row | None]:
-            how = "" if share is None else tuning(share, count)
-            found = await self._find(
-                f"(@p:{{{tag.decode()}}})=>[KNN $count @v $question{how}]",
-                *("PARAMS", 4, "count", count, "question", question),
-                *("RETURN", len(FIELDS), *FIELDS, "LIMIT", 0, count),
-            )
-            pairs = zip(found[1::2], found[2::2], strict=True)
-            return [self._row(name, fields, tag) for name, fields in pairs]
-
-        return await nearest_live(fetch, vector, k=k, now=self._clock.now())
 
     async def search_all(self, vector: Vector, *, floor: Cosine, limit: int) -> list[Neighbour]:
         """See `SupportsSearchAll`; as complete as the server's range search."""
         check_vector(vector, self._binding.dim)
         radius, now = 1.0 - floor + ROUGHLY, self._clock.now()
-        widened = "$EPSILON: 0.5; " if self._algorithm == "hnsw" else ""
+        widened = "$EPSILON: 0.5; " if self._kind == "hnsw" else ""
         found = await self._find(
             f"@v:[VECTOR_RANGE $radius $question]=>{{{widened}$YIELD_DISTANCE_AS: far}}",
             *("PARAMS", 4, "radius", radius, "question", vector.tobytes()),
@@ -132,10 +81,6 @@ class RediSearchIndex:
         rows = [self._row(name, fields, (fields or [b"", b""])[1]) for name, fields in pairs]
         live = [row for row in rows if row is not None and row.item.expires_at > now]
         return above(live, vector, floor, limit)
-
-    async def delete(self, keys: Sequence[bytes]) -> int:
-        """Remove items by entry key in any partition; returns how many live ones there were."""
-        return self._tally.gone("cleared", await self._delete(list(dict.fromkeys(keys))))
 
     async def drop_partition(self, partition: bytes) -> int:
         """Remove a partition's items; returns how many live ones there were."""
@@ -151,13 +96,28 @@ class RediSearchIndex:
         entries: int = found[0]
         return entries
 
-    def statistics(self) -> dict[str, float]:
-        """What this process has seen."""
-        return self._tally.statistics()
+    async def _put(self, partition: bytes, item: IndexedText, vector: bytes, now: UnixTime) -> None:
+        await self._find(_NOTHING, "LIMIT", 0, 0)
+        key = self._base + b"i:" + _tag(item.key)
+        fields = fields_of(item, vector, _tag(partition))
+        await self._wire.batch([("HSET", key, *fields), ("PEXPIRE", key, life_ms(item, now))])
+        if self._adds % _TRIM_EVERY == 0:
+            await self._trim()
+        self._adds += 1
 
-    async def close(self) -> None:
-        """Drop all connections; idempotent."""
-        await self._wire.close()
+    async def _nearest(self, partition: bytes, question: bytes, count: int) -> list[Row | None]:
+        tag = _tag(partition)
+        how = tuning(await self._share(tag), count) if self._kind == "hnsw" else ""
+        found = await self._find(
+            f"(@p:{{{tag.decode()}}})=>[KNN $count @v $question{how}]",
+            *("PARAMS", 4, "count", count, "question", question),
+            *("RETURN", len(FIELDS), *FIELDS, "LIMIT", 0, count),
+        )
+        pairs = zip(found[1::2], found[2::2], strict=True)
+        return [self._row(name, fields, tag) for name, fields in pairs]
+
+    async def _delete(self, keys: Sequence[bytes]) -> int:
+        return await self._over([_tag(key) for key in keys], _DELETE)
 
     async def _find(self, query: str, *words: Word) -> list[Any]:
         """FT.SEARCH; makes the index anew where it has gone."""
@@ -181,9 +141,9 @@ class RediSearchIndex:
 
     async def _create(self) -> None:
         vectors: list[Word] = ["TYPE", "FLOAT32", "DIM", self._binding.dim, "DISTANCE_METRIC", "IP"]
-        if self._algorithm == "hnsw":
+        if self._kind == "hnsw":
             vectors += ["M", 16, "EF_CONSTRUCTION", EXPANSION]
-        kind = ("VECTOR", self._algorithm.upper(), len(vectors), *vectors)
+        kind = ("VECTOR", self._kind.upper(), len(vectors), *vectors)
         schema = ("p", "TAG", "x", "NUMERIC", "v", *kind)
         prefix = self._base + b"i:"
         try:
@@ -207,13 +167,6 @@ class RediSearchIndex:
             return bytes.fromhex(name[len(self._base) + 2 :].decode())
         except ValueError:
             return None
-
-    async def _delete(self, keys: Sequence[bytes]) -> int:
-        now, removed = self._clock.now(), 0
-        for start in range(0, len(keys), KEYS_AT_ONCE):
-            some = map(_tag, keys[start : start + KEYS_AT_ONCE])
-            removed += await self._wire.run(_DELETE, self._base, now, *some)
-        return removed
 
     async def _delete_found(self, query: str) -> int:
         """Remove all that a query finds, once the index knows all there is."""

@@ -28,12 +28,12 @@ BUILT_IN = {
     "postgresql": "askonce.vectors.postgres:open_postgres",
     "qdrant": "askonce.vectors.qdrant:open_qdrant",
     "qdrants": "askonce.vectors.qdrant:open_qdrant",
-    "redis": "askonce.vectors.redis_sets:open_redis_sets",
-    "rediss": "askonce.vectors.redis_sets:open_redis_sets",
-    "redis+unix": "askonce.vectors.redis_sets:open_redis_sets",
-    "redisearch": "askonce.vectors.redisearch:open_redisearch",
-    "redisearchs": "askonce.vectors.redisearch:open_redisearch",
-    "redisearch+unix": "askonce.vectors.redisearch:open_redisearch",
+    "redis": "askonce.vectors.redis_sets:RedisSetIndex",
+    "rediss": "askonce.vectors.redis_sets:RedisSetIndex",
+    "redis+unix": "askonce.vectors.redis_sets:RedisSetIndex",
+    "redisearch": "askonce.vectors.redisearch:RediSearchIndex",
+    "redisearchs": "askonce.vectors.redisearch:RediSearchIndex",
+    "redisearch+unix": "askonce.vectors.redisearch:RediSearchIndex",
 }
 
 PREFIX = "askonce"

@@ -7,8 +7,8 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
+from tests.faults.proxy import Line, line
 from tests.kv.vllm.replicas import ON_ENGINES, Replica, blocks, client, replica, transfer
-from tests.kv.vllm.weir import Weir, weir
 from tests.servers.redis import Redis, redis
 
 if TYPE_CHECKING:
@@ -28,30 +28,30 @@ class Bench(NamedTuple):
 
     engine: Replica
     store: Redis
-    line: Weir
+    line: Line
 
 
 @pytest.fixture(scope="module")
 def bench(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     """One engine for all tests here, since it takes long to start."""
     folder = tmp_path_factory.mktemp("f")
-    with redis("redis7", folder) as store, weir(store.port) as line:
+    with redis("redis7", folder) as store, line(store.port) as wire:
         slack: dict[str, Any] = {"lookup_deadline": 0.5, "store_deadline": 2.0}
-        connector = transfer(line.url, load_deadline=LOAD_DEADLINE, **slack)
+        connector = transfer(wire.url, load_deadline=LOAD_DEADLINE, **slack)
         with replica(model, folder, connector) as engine:
             engine.tell("generate", prompts=[list(range(3, 600))])
-            yield Bench(engine, store, line)
+            yield Bench(engine, store, wire)
 
 
 @pytest.fixture
 def calm(bench: Bench) -> Iterator[Bench]:
     """The store is well before and after, and trusted again."""
-    bench.line.set("open")
+    bench.line.ail()
     end = time.monotonic() + 10
     while not _serves(bench) and time.monotonic() < end:
         time.sleep(0.2)
     yield bench
-    bench.line.set("open")
+    bench.line.ail()
 
 
 def _serves(bench: Bench) -> bool:
@@ -92,12 +92,12 @@ def test_a_prefix_comes_back_from_the_store(calm: Bench, prompts: Prompts) -> No
     assert _count(calm, "askonce_kv_loaded_blocks_total") - before == 31
 
 
-@pytest.mark.parametrize("mode", ["held", "cut"])
-def test_a_line_that_fails_in_mid_load(calm: Bench, prompts: Prompts, mode: Any) -> None:
+@pytest.mark.parametrize("trouble", ["most", "spell"])
+def test_a_line_that_fails_in_mid_load(calm: Bench, prompts: Prompts, trouble: str) -> None:
     """Blocks that stop coming half-way are computed after all, within the load's deadline."""
-    prompt = prompts(1000, 20 + len(mode))
+    prompt = prompts(1000, 20 + len(trouble))
     cold = _filled(calm, prompt)
-    calm.line.set(mode, after=8 * BLOCK)
+    calm.line.ail(**{trouble: 8 * BLOCK})
     before = _count(calm, "askonce_kv_lost_blocks_total")
     seconds = _same(calm, prompt, cold)
     assert _count(calm, "askonce_kv_lost_blocks_total") > before
@@ -108,7 +108,7 @@ def test_a_slow_line_costs_its_deadline_at_most(calm: Bench, prompts: Prompts) -
     """A store a hundred times too slow is given up, and the request computed."""
     prompt = prompts(1000, 30)
     cold = _filled(calm, prompt)
-    calm.line.set("slow", rate=1_000_000)
+    calm.line.ail(rate=1_000_000)
     seconds = _same(calm, prompt, cold)
     assert seconds < LOAD_DEADLINE + 5
 
@@ -128,7 +128,7 @@ def test_no_store_at_all(calm: Bench, prompts: Prompts) -> None:
     """Without a store the engine is as it would be without us."""
     prompt = prompts(1000, 50)
     cold = _filled(calm, prompt)
-    calm.line.set("closed")
+    calm.line.ail(refuses=True)
     _same(calm, prompt, cold)
 
 
@@ -225,8 +225,8 @@ def test_a_storm_of_aborts(calm: Bench, prompts: Prompts) -> None:
     for steps in (0, 1, 2, 3, 5, 8):
         figures = calm.engine.tell("storm", prompts=storm, steps=steps)
         calm.engine.tell("reset")
-        calm.line.set("slow" if steps % 2 else "open", rate=20_000_000)
-    calm.line.set("open")
+        calm.line.ail(rate=20_000_000 if steps % 2 else None)
+    calm.line.ail()
     figures = calm.engine.tell("settle")
     _nothing_held(figures)
     assert figures["free"] == free

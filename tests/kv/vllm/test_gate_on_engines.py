@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tests.faults.proxy import line
 from tests.kv.vllm.replicas import ON_ENGINES, Replica, replica, transfer
-from tests.kv.vllm.weir import weir
 from tests.servers.redis import redis
 
 if TYPE_CHECKING:
@@ -47,14 +47,14 @@ def test_a_late_store_is_worth_a_long_prefix_and_not_a_short_one(
     """
     shorts = [prompts(SHORT, seed) for seed in range(MOST)]
     longs = [prompts(LONG, 100 + seed) for seed in range(3)]
-    with redis("redis7", tmp_path) as store, weir(store.port) as line:
+    with redis("redis7", tmp_path) as store, line(store.port) as wire:
         extra: dict[str, Any] = {"lookup_deadline": 5.0, "load_deadline": 20.0, "gate": "on"}
-        connector = transfer(line.url, **extra)
+        connector = transfer(wire.url, **extra)
         with replica(model, tmp_path, connector) as first:
             cold = {len(each): _ask(first, each) for each in (shorts[0], longs[0])}
             for prompt in (*shorts[1:], *longs[1:]):
                 cold[len(prompt)] = _ask(first, prompt)
-        line.set("late", pause=math.sqrt(cold[SHORT].seconds * cold[LONG].seconds))
+        wire.ail(delay=math.sqrt(cold[SHORT].seconds * cold[LONG].seconds) / 2)
         with replica(model, tmp_path, connector) as second:
             for seed in range(3):
                 _ask(second, prompts(SHORT, 1000 + seed))

@@ -15,7 +15,7 @@ pytest.importorskip(
     "vllm", reason="there is no vLLM: run `make test-kv-vllm`", exc_type=ImportError
 )
 
-from tests.kv.vllm.weir import weir
+from tests.faults.proxy import line
 from tests.servers.redis import Redis, redis
 from vllm.utils.hashing import sha256
 from vllm.v1.core import kv_cache_utils
@@ -266,12 +266,14 @@ def test_an_audited_hit_is_a_miss_and_held_against_the_store(
         assert second.tier._economy.ledger.audited == 1
 
 
-@pytest.mark.parametrize("mode", ["held", "closed"])
-def test_a_sick_store_is_a_miss_in_time(store: Redis, model: Path, mode: Any) -> None:
+@pytest.mark.parametrize("trouble", [{"most": 0}, {"refuses": True}])
+def test_a_sick_store_is_a_miss_in_time(
+    store: Redis, model: Path, trouble: dict[str, object]
+) -> None:
     """RETRY ends with the lookup's deadline when the store hangs or is gone."""
-    with weir(store.port) as line, offloading(line.url, model, lookup_deadline=0.05) as engine:
+    with line(store.port) as wire, offloading(wire.url, model, lookup_deadline=0.05) as engine:
         request = engine.begin("a")
-        line.set(mode)
+        wire.ail(**trouble)
         said, seconds = engine.find(request, _keys("sick")[0])
         assert said is LookupResult.MISS
         assert seconds < 0.05 + 0.1

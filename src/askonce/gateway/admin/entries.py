@@ -119,8 +119,8 @@ class Entries:
             raise RequestError("no evidence is gathered here", status=409, code="not_configured")
         key = _key_of(asked)
         there = (await self.show(key)).state
-        await self._desk.take_back(Selector(key=key.hex()), Request(by=asked.by, why="retracted"))
-        return Gone(key.hex(), there == "live", await self._evidence.retract(key))
+        marked = await self._desk.retract(key, self._evidence, by=asked.by)
+        return Gone(key.hex(), there == "live", marked)
 
     async def find_alike(self, asked: Asked) -> FoundAlike:
         """Stored questions that mean about the same as a text."""

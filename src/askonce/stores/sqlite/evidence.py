@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import zlib
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from askonce.ports import Evidence, StoreStats
-from askonce.stores.sqlite.file import ADDED, FOREVER, NUMBERED, REMOVED, Broken, Schema
+from askonce.stores.sqlite.log import insert, log_schema, record_of, row_of
 from askonce.stores.sqlite.shared import SqliteShared
 from askonce.trust.labels import checked, retraction
 from askonce.units import Bytes
@@ -27,34 +26,18 @@ ROW_BYTES = 96
 LINGER = 0.02
 """Seconds that a record waits for others to share its transaction; nobody waits for it."""
 
-SCHEMA = Schema(
-    application_id=0x41736B65,
-    version=1,
-    tables=(
-        """CREATE TABLE entry (
-            id INTEGER PRIMARY KEY AUTOINCREMENT,
-            subject BLOB NOT NULL,
-            request TEXT NOT NULL,
-            size INTEGER NOT NULL,
-            cost INTEGER NOT NULL,
-            expires REAL NOT NULL,
-            checksum INTEGER NOT NULL,
-            retracted INTEGER NOT NULL,
-            value BLOB NOT NULL
-        )""",
+SCHEMA = log_schema(
+    0x41736B65,
+    columns="subject BLOB NOT NULL, request TEXT NOT NULL, retracted INTEGER NOT NULL,",
+    indexes=(
         "CREATE INDEX entry_subject ON entry (subject)",
         "CREATE INDEX entry_request ON entry (request)",
-        ADDED,
-        REMOVED,
     ),
-    seeds=(NUMBERED,),
 )
-"""Seqs begin at the file's first epoch, so that they grow past every file before it."""
 
-_COLUMNS = "SELECT id, retracted, checksum, value FROM entry"
+_COLUMNS = "SELECT retracted, id, checksum, value FROM entry"
 
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Evidence).decode
+_decoder = msgspec.msgpack.Decoder(Evidence)
 
 
 class SqliteEvidence(SqliteShared):
@@ -72,7 +55,7 @@ class SqliteEvidence(SqliteShared):
         rows = [_row(checked(record)) for record in records]
 
         def job(connection: sqlite3.Connection) -> int:
-            last = max([_add(connection, row) for row in rows], default=0)
+            last = max([insert(connection, row) for row in rows], default=0)
             self._file.saw_epoch(last)
             return last
 
@@ -101,7 +84,7 @@ class SqliteEvidence(SqliteShared):
             marked = connection.execute(
                 "UPDATE entry SET retracted = 1 WHERE subject = ? AND NOT retracted", (entry,)
             ).rowcount
-            _add(connection, _row(retraction(entry, _record(last) if last else None, now)))
+            insert(connection, _row(retraction(entry, _record(last) if last else None, now)))
             return marked
 
         return await self._write(job)
@@ -125,37 +108,18 @@ class SqliteEvidence(SqliteShared):
         return await self._read(job)
 
 
-_Row = tuple[bytes, str, int, int, float, int, bool, bytes]
-
-
-def _row(record: Evidence) -> _Row:
-    value = _encode(record)
-    size = len(value)
-    cost = size + len(record.entry) + len(record.request_id) + ROW_BYTES
-    checksum = zlib.crc32(value)
-    return (
-        record.entry, record.request_id, size, cost, FOREVER, checksum, record.retracted, value
-    )  # fmt: skip
-
-
-def _add(connection: sqlite3.Connection, row: _Row) -> int:
-    cursor = connection.execute(
-        "INSERT INTO entry (subject, request, size, cost, expires, checksum, retracted, value)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        row,
+def _row(record: Evidence) -> dict[str, object]:
+    return row_of(
+        record,
+        ROW_BYTES + len(record.entry) + len(record.request_id),
+        subject=record.entry,
+        request=record.request_id,
+        retracted=record.retracted,
     )
-    return cursor.lastrowid or 0
 
 
 def _record(row: tuple[int, int, int, bytes]) -> Evidence:
-    seq, retracted, checksum, value = row
-    if zlib.crc32(value) != checksum:
-        raise Broken("a record is not what was appended")
-    try:
-        record = _decode(value)
-    except msgspec.MsgspecError as error:
-        raise Broken("a record is none") from error
-    return msgspec.structs.replace(record, seq=seq, retracted=bool(retracted))
+    return msgspec.structs.replace(record_of(_decoder, row[1:]), retracted=bool(row[0]))
 
 
 def open_evidence(path: Path, *, clock: Clock, sink: Sink, max_bytes: int) -> SqliteEvidence:

@@ -42,10 +42,6 @@ ADDED = """CREATE TRIGGER entry_added AFTER INSERT ON entry BEGIN
     UPDATE held SET entries = entries + 1, size = size + new.size, cost = cost + new.cost;
 END"""
 """Keeps `held` true as rows come."""
-REMOVED = """CREATE TRIGGER entry_removed AFTER DELETE ON entry BEGIN
-    UPDATE held SET entries = entries - 1, size = size - old.size, cost = cost - old.cost;
-END"""
-"""And as they go, where nothing goes with them."""
 
 ENTRY_TABLES = (
     """CREATE TABLE entry (
@@ -83,11 +79,6 @@ ENTRY_TABLES = (
     END""",
 )
 """Ids grow with age, so the oldest entries lie together at the front of the table."""
-
-FOREVER = 1e18
-"""When rows of a log end: their bound is one of bytes."""
-NUMBERED = "INSERT INTO sqlite_sequence VALUES ('entry', ?)"
-"""The seed of a log: its numbers grow past those of every file before it."""
 
 HELD_TABLE = """CREATE TABLE held (
     id INTEGER PRIMARY KEY CHECK (id = 0),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
@@ -10,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from askonce.ports import Revocation, RevocationPage
-from askonce.stores.sqlite.file import ADDED, FOREVER, NUMBERED, REMOVED, Broken, Schema
+from askonce.stores.sqlite.log import insert, log_schema, record_of, row_of
 from askonce.stores.sqlite.shared import SqliteShared
 
 if TYPE_CHECKING:
@@ -22,27 +21,9 @@ if TYPE_CHECKING:
 MAX_BYTES = 64 * 1024 * 1024
 """Some 300,000 rules; when the oldest leave, what is as old is taken back with them."""
 ROW_BYTES = 64
-SCHEMA = Schema(
-    application_id=0x41736B72,
-    version=1,
-    tables=(
-        """CREATE TABLE entry (
-            id INTEGER PRIMARY KEY AUTOINCREMENT,
-            size INTEGER NOT NULL,
-            cost INTEGER NOT NULL,
-            expires REAL NOT NULL,
-            checksum INTEGER NOT NULL,
-            value BLOB NOT NULL
-        )""",
-        ADDED,
-        REMOVED,
-    ),
-    seeds=(NUMBERED,),
-)
-"""Numbers begin at the file's first epoch, so that they grow past every file before it."""
+SCHEMA = log_schema(0x41736B72)
 
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Revocation).decode
+_decoder = msgspec.msgpack.Decoder(Revocation)
 
 
 class SqliteRevocations(SqliteShared):
@@ -57,15 +38,10 @@ class SqliteRevocations(SqliteShared):
 
     async def append(self, rule: Revocation) -> int:
         """See `RevocationLog`."""
-        value = _encode(rule)
-        row = len(value), len(value) + ROW_BYTES, FOREVER, zlib.crc32(value), value
+        row = row_of(rule, ROW_BYTES)
 
         def job(connection: sqlite3.Connection) -> int:
-            cursor = connection.execute(
-                "INSERT INTO entry (size, cost, expires, checksum, value) VALUES (?, ?, ?, ?, ?)",
-                row,
-            )
-            seq = cursor.lastrowid or 0
+            seq = insert(connection, row)
             self._file.saw_epoch(seq)
             return seq
 
@@ -92,17 +68,8 @@ def _page(connection: sqlite3.Connection, after: int, limit: int) -> RevocationP
     rows = connection.execute(
         "SELECT id, checksum, value FROM entry WHERE id > ? ORDER BY id LIMIT ?", (after, limit)
     )
-    return RevocationPage(last if first is None else first - 1, last, tuple(map(_rule, rows)))
-
-
-def _rule(row: tuple[int, int, bytes]) -> Revocation:
-    seq, checksum, value = row
-    if zlib.crc32(value) != checksum:
-        raise Broken("a rule is not what was appended")
-    try:
-        return msgspec.structs.replace(_decode(value), seq=seq)
-    except msgspec.MsgspecError as error:
-        raise Broken("a rule is none") from error
+    rules = tuple(record_of(_decoder, row) for row in rows)
+    return RevocationPage(last if first is None else first - 1, last, rules)
 
 
 def open_sqlite_revocations(

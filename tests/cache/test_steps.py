@@ -124,6 +124,14 @@ async def test_a_step_past_its_deadline_is_given_up() -> None:
     assert stage.causes == ["deadline"]
 
 
+@pytest.mark.parametrize(("deadline", "wait"), [(0.05, 0.0475), (0.005, 0.004), (0.001, 0.0008)])
+async def test_a_deadline_has_room_for_what_follows(deadline: float, wait: float) -> None:
+    """A step is given up early enough for going on, and most of a short deadline is left."""
+    stage = Stage()
+    await stage.attempt(working, Seconds(deadline))
+    assert stage.steps._deadlines[Seconds(deadline)]._seconds == pytest.approx(wait)
+
+
 async def test_a_failing_part_is_left_alone() -> None:
     """At the limit the breaker opens, is told, and the part is not called any more."""
     stage = Stage()

@@ -144,6 +144,25 @@ async def test_a_find_that_crosses_a_change_makes_nothing_hot() -> None:
     assert stage.tier.peek(KEY) is None
 
 
+async def test_a_slow_find_leaves_a_newer_hot_copy() -> None:
+    """An answer that was held while the store was read is newer than what the read brings."""
+    stage = Stage()
+    older = stage.entry()
+    await stage.tier.keep(older)
+    get = stage.store.get
+    stage.clock.advance(1)
+    newer = stage.entry()
+
+    async def slow(key: bytes) -> bytes | None:
+        sealed = await get(key)
+        stage.tier.hold(newer)
+        return sealed
+
+    stage.store.get = slow  # type: ignore[method-assign]
+    assert await stage.tier.find(KEY) == older
+    assert stage.tier.peek(KEY) == newer
+
+
 def test_says_what_it_may_serve() -> None:
     """An entry that was taken back is none, wherever it comes from."""
     stage = Stage()

@@ -66,7 +66,9 @@ class ExactTier:
         if not self._serves(entry):
             return None
         if changes == self._changes:  # else it may have been read before the change
-            self._warm(entry, len(sealed))
+            hot = self.peek(key)
+            if hot is None or hot.created_at <= entry.created_at:
+                self._warm(entry, len(sealed))
         return entry
 
     def serves(self, entry: Entry) -> bool:

@@ -97,7 +97,7 @@ class Follower:
                 for seq in set(near) - {row.seq for row in live}:
                     held.discard(seq)
                 if len(live) >= k or len(live) == len(near):
-                    return _ranked(live, vector)[:k]
+                    return _ranked(live, vector, k)
                 wanted = min(2 * wanted, _MOST_WANTED)
 
     def alike(
@@ -110,7 +110,8 @@ class Follower:
                 return [], None
             near = np.flatnonzero(vectors @ vector >= floor - _ROUGHLY)
             live = _live(rows.fetch([seqs[at] for at in near]), now)
-            return [each for each in _ranked(live, vector) if each.score >= floor], seqs[-1]
+            ranked = _ranked(live, vector, len(live))
+            return [each for each in ranked if each.score >= floor], seqs[-1]
 
     def add(self, partition: bytes, item: IndexedText, vector: Vector, *, now: UnixTime) -> Added:
         """Insert or replace by key."""
@@ -296,12 +297,15 @@ def _live(rows: list[Row], now: UnixTime) -> list[Row]:
     return [row for row in rows if row.item.expires_at > now]
 
 
-def _ranked(rows: list[Row], vector: Vector) -> list[Neighbour]:
-    scored = [(float(row.vector @ vector), row) for row in rows]
+def _ranked(rows: list[Row], vector: Vector, k: int) -> list[Neighbour]:
+    """The k best by exact cosine, of equal ones the newest."""
+    vectors = np.frombuffer(b"".join([row.vector for row in rows]), np.float32)
+    products = np.matmul(vectors.reshape(len(rows), 1, len(vector)), vector)
+    scored = list(zip(products[:, 0].tolist(), rows, strict=True))
     scored.sort(key=lambda pair: (-pair[0], -pair[1].seq))
     return [
-        Neighbour(Cosine(min(1.0, max(0.0, score))), row.item, row.vector.tobytes())
-        for score, row in scored
+        Neighbour(Cosine(min(1.0, max(0.0, score))), row.item, row.vector)
+        for score, row in scored[:k]
     ]
 
 

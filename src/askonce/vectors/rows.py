@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from askonce.ports import IndexedText
 from askonce.units import Bytes, UnixTime
@@ -23,6 +22,8 @@ from askonce.units import Bytes, UnixTime
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
+
+    from numpy.typing import NDArray
 
     from askonce.ports import Vector
 
@@ -77,7 +78,8 @@ class Row(msgspec.Struct, frozen=True):
 
     seq: int
     item: IndexedText
-    vector: NDArray[np.float32]
+    vector: bytes
+    """float32, in the machine's order."""
 
 
 class Added(msgspec.Struct, frozen=True):
@@ -163,7 +165,7 @@ class Rows:
             seqs,
         )
         return [
-            Row(seq, _item(key, text, tokens, expires_at), np.frombuffer(vector, dtype=np.float32))
+            Row(seq, _item(key, text, tokens, expires_at), vector)
             for seq, partition, key, text, vector, tokens, seal, expires_at in found
             if len(vector) == 4 * self._dim
             and seal == _seal(partition, key, text, vector, tokens, expires_at)
@@ -328,7 +330,5 @@ def _item(key: bytes, text: bytes, tokens: bytes, expires_at: float) -> IndexedT
 
 def _seal(*parts: bytes | float) -> int:
     """A checksum of the row, so that a damaged one is skipped."""
-    seal = 0
-    for part in parts:
-        seal = zlib.crc32(part if isinstance(part, bytes) else struct.pack("<d", part), seal)
-    return seal
+    packed = [part if isinstance(part, bytes) else struct.pack("<d", part) for part in parts]
+    return zlib.crc32(b"".join(packed))

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from askonce.kv.auditor import Auditor
     from askonce.kv.block import BlockKey
     from askonce.kv.shelf import BlockOutcome
+
 Kind = Literal["load", "store"]
 T = TypeVar("T")
 NAP: Final = Seconds(0.01)

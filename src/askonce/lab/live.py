@@ -76,7 +76,7 @@ class Live:
         if drifted:
             self._labels = max(self._labels, self._manners.enough)
         if self._labels < self._manners.enough:
-            self._settled = self._ledger.standing(_ALL).open
+            self._settled = self._ledger.opened(_ALL)
         return drifted
 
     def _cold(self) -> bool:

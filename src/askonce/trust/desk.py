@@ -312,7 +312,7 @@ class TrustDesk:
         if self._ledger.learn(place, label):
             namespace.since = first.at
             namespace.labels = max(namespace.labels, self._manners.enough)
-        namespace.open = self._ledger.standing(Place(place.namespace, b"")).open
+        namespace.open = self._ledger.opened(Place(place.namespace, b""))
 
     def _learn_static(self, place: Place, seen: Seen, said: Mapping[bytes, str]) -> None:
         if 0 <= seen.static < len(seen.keys) and said.get(seen.keys[seen.static]) == "different":

@@ -124,8 +124,8 @@ def jobs(asked: Questions, plan: Plan) -> list[Job]:
     static = tuple(line for line in told if line.rule == "static")
     ours = tuple(line for line in told if line.rule == "askonce")
     found = [
-        Job(ours, lambda seed: _together(asked, plan, ours, seed), 9 * len(ours)),
-        Job(static, lambda seed: _static(asked, static, seed), 2),
+        Job(ours, lambda seed: _together(asked, plan, ours, seed), 18 * len(ours)),
+        Job(static, lambda seed: _static(asked, static, seed), 1),
     ]
     return found + [
         Job((line,), partial(_alone, asked, plan, line), _COSTS[line.rule])
@@ -134,7 +134,7 @@ def jobs(asked: Questions, plan: Plan) -> list[Job]:
     ]
 
 
-_COSTS = {"per-entry": 2, "cosine": 6}
+_COSTS = {"per-entry": 1, "cosine": 6}
 
 
 def _static(asked: Questions, told: Sequence[Line], seed: int) -> list[Log]:

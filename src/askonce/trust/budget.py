@@ -129,21 +129,25 @@ def account(
     """
     requests = cells.requests / cells.unit
     ahead = max(caution.ahead, requests)
-    served = np.array(cells.served) / cells.unit
-    past = np.zeros(CELLS) if sunk else served
+    past = np.zeros(CELLS) if sunk else np.array(cells.served) / cells.unit
     coming = np.array(cells.shares()) * ahead
     labels, wrong = rates.labels, rates.wrong
     noisy = wrong + rates.noise
     once, then = past / labels, (past + coming) / labels
-    hits = past.sum() + _down(coming)
-    typical = hits / (_down(labels) + _TINY)
-    weighted = once @ wrong + _down((then - once) * wrong) + caution.unseen * typical
-    variance = once**2 @ noisy + _down((then**2 - once**2) * noisy)
-    variance += (once @ rates.doubt + _down((then - once) * rates.doubt)) ** 2
-    swayed = once @ rates.swayed + _down((then - once) * rates.swayed)
+    more = then - once
+    above = _down(
+        (coming, labels, more * wrong, (then**2 - once**2) * noisy, more * rates.doubt,
+         more * rates.swayed, cells.labels, cells.wrong)
+    )  # fmt: skip
+    hits = np.add.reduce(past) + above[0]
+    typical = hits / (above[1] + _TINY)
+    weighted = once @ wrong + above[2] + caution.unseen * typical
+    variance = once**2 @ noisy + above[3]
+    variance += (once @ rates.doubt + above[4]) ** 2
+    swayed = once @ rates.swayed + above[5]
     asked = ahead if sunk else requests + ahead
     allowed = budget.share * (hits if budget.per == "hit" else np.full(CELLS, asked))
-    own = _down(np.array(cells.labels)) / cells.unit
+    own = above[6] / cells.unit
     errors = own * allowed / np.maximum(hits, _TINY)
     z = caution.early / (1 + errors / caution.few) + (caution.z if budget.per == "hit" else 0.0)
     if sunk:
@@ -151,15 +155,19 @@ def account(
     return Account(
         hits,
         own,
-        _down(np.array(cells.wrong)) / cells.unit,
+        above[7] / cells.unit,
         standardised(weighted, variance + caution.unseen * typical**2, z) + caution.sway * swayed,
         allowed,
     )
 
 
-def _down(counts: Floats) -> Floats:
-    """Sums over the cells from the top down to each."""
-    return np.cumsum(counts[::-1])[::-1]
+def _down(counts: Sequence[Floats | Sequence[float]]) -> Floats:
+    """Sums over the cells from the top down to each, row by row."""
+    sums = np.empty((len(counts), CELLS))
+    for row, each in zip(sums, counts, strict=True):
+        row[:] = each
+    np.add.accumulate(sums[:, ::-1], axis=1, out=sums[:, ::-1])
+    return sums
 
 
 def level(

@@ -1,13 +1,12 @@
-"""What a player knows of pairs and answers, as `trust.desk.TrustDesk` would; players may share it."""
+"""What players know of pairs and answers, as `trust.desk.TrustDesk` would; they may share it."""
 
 from __future__ import annotations
 
-from copy import deepcopy
+from copy import copy, deepcopy
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from askonce.lab.stream import Near
 from askonce.trust.answers import SameAnswers
 from askonce.trust.prior import shipped
 from askonce.trust.verifier import Learner, Look, score
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from askonce.lab.measured import Sight
+    from askonce.lab.stream import Near
 
 _HEAVIEST = 5.0
 
@@ -85,11 +85,9 @@ class Mind:
 
     def copy(self) -> Mind:
         """Another that knows the same, and learns for itself from now on."""
-        other = Mind.__new__(Mind)
-        other._sight = self._sight
-        other._learner, other._answers = deepcopy(self._learner), deepcopy(self._answers)
+        other = copy(self)
+        other._learner, other._answers = deepcopy((self._learner, self._answers))
         other._stored = dict(self._stored)
-        other._tick, other._since = self._tick, self._since
         return other
 
 

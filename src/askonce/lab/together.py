@@ -74,9 +74,7 @@ class Together:
             self._tracks.append(Track(dict(zip(places, lives, strict=True)), judge, mind, stored))
             self._count += len(lives)
 
-    def play(
-        self, order: NDArray[np.int64], neighbourhood: Neighbourhood, k: int = 8
-    ) -> list[Log]:
+    def play(self, order: NDArray[np.int64], neighbourhood: Neighbourhood, k: int = 8) -> list[Log]:
         """As `stream.play`: a log for each player, troupe by troupe."""
         logs = [
             Log(*(np.zeros(len(order), dtype=np.bool_) for _ in Log._fields))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from copy import copy, deepcopy
+from copy import deepcopy
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -35,60 +35,68 @@ class View(NamedTuple):
         return float(self.look.logits.max())
 
 
-class Mind:
+class Known:
     """A verifier, the answers that it takes for one, and how old entries are."""
 
-    def __init__(self, sight: Sight, remembered: int) -> None:
-        """remembered: pairs that the verifier learns from."""
+    def __init__(self, dim: int, remembered: int) -> None:
+        """dim: of the vectors. remembered: pairs that the verifier learns from."""
+        self.learner = Learner(shipped(), dim, limit=remembered)
+        self.answers = SameAnswers()
+        self.stored: dict[int, int] = {}
+        """By row, the question that it came with, counted from 1."""
+        self.tick = 0
+        self.since = 0
+        """The question that told of the last drift."""
+
+
+class Mind:
+    """Sees with a sight, and learns."""
+
+    def __init__(self, sight: Sight, known: Known) -> None:
+        """known: is changed."""
         self._sight = sight
-        self._learner = Learner(shipped(), sight.dim, limit=remembered)
-        self._answers = SameAnswers()
-        self._stored: dict[int, int] = {}
-        self._tick = 0
-        self._since = 0
+        self._known = known
 
     def view(self, query: int, near: Near) -> View | None:
         """As `TrustDesk.look`; None where nothing near counts."""
-        self._tick += 1
-        kept = self.current(near)
+        known = self._known
+        known.tick += 1
+        kept = self._current(near)
         if not len(kept):
             return None
         near = near.only(kept) if len(kept) < len(near.rows) else near
         seen = self._sight.see(query, near)
-        answers = [self._answers.of(name, name) for name in map(_name, near.rows.tolist())]
-        return View(score(self._learner.coefficients, seen, answers), near, kept)
+        answers = [known.answers.of(name, name) for name in map(_name, near.rows.tolist())]
+        return View(score(known.learner.coefficients, seen, answers), near, kept)
 
     def store(self, query: int) -> None:
         """The question that was viewed last has become an entry."""
-        self._stored[query] = self._tick
+        self._known.stored[query] = self._known.tick
 
     def learn(self, query: int, view: View, told: NDArray[np.bool_], weight: float) -> None:
         """Take the labels of a view's neighbours, as `TrustDesk.study`; refit when it is time."""
-        labels = told.tolist()
-        self._answers.place(
-            _name(query), dict(zip(map(_name, view.near.rows.tolist()), labels, strict=True))
-        )
-        self._learner.learn(view.look, labels, min(weight, _HEAVIEST))
-        if self._learner.due:
-            self._learner.refit()
+        learner, labels = self._known.learner, told.tolist()
+        names = map(_name, view.near.rows.tolist())
+        self._known.answers.place(_name(query), dict(zip(names, labels, strict=True)))
+        learner.learn(view.look, labels, min(weight, _HEAVIEST))
+        if learner.due:
+            learner.refit()
 
     def drift(self) -> None:
         """What was stored before now counts no more."""
-        self._since = self._tick
-
-    def current(self, near: Near) -> NDArray[np.intp]:
-        """Places of those that count."""
-        if not self._since:
-            return np.arange(len(near.rows))
-        ages = np.array([self._stored.get(row, 0) for row in near.rows.tolist()], dtype=np.int64)
-        return np.flatnonzero(ages >= self._since)
+        self._known.since = self._known.tick
 
     def copy(self) -> Mind:
         """Another that knows the same, and learns for itself from now on."""
-        other = copy(self)
-        other._learner, other._answers = deepcopy((self._learner, self._answers))
-        other._stored = dict(self._stored)
-        return other
+        return Mind(self._sight, deepcopy(self._known))
+
+    def _current(self, near: Near) -> NDArray[np.intp]:
+        """Places of those that count."""
+        stored, since = self._known.stored, self._known.since
+        if not since:
+            return np.arange(len(near.rows))
+        ages = np.array([stored.get(row, 0) for row in near.rows.tolist()], dtype=np.int64)
+        return np.flatnonzero(ages >= since)
 
 
 def _name(row: int) -> bytes:

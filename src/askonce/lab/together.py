@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from askonce.lab.measured import Once
-from askonce.lab.mind import Mind
+from askonce.lab.mind import Known, Mind
 from askonce.lab.stream import Log
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Together:
         for lives, judge in troupes:
             places = range(self._count, self._count + len(lives))
             stored = np.zeros(len(groups), dtype=np.bool_)
-            mind = Mind(once, remembered)
+            mind = Mind(once, Known(sight.dim, remembered))
             self._tracks.append(Track(dict(zip(places, lives, strict=True)), judge, mind, stored))
             self._count += len(lives)
 

@@ -45,9 +45,8 @@ def kept(tokens: bytes, reading: Reading) -> bytes:
 def parted(packed: bytes, text: str, dim: int) -> tuple[TokenVectors, Reading]:
     """What was kept of this text; no tokens where the bytes are none of its own for this dim."""
     end = 2 + int.from_bytes(packed[:2], "little") * (2 + dim)
-    tail = packed[end : end + len(_MARK)]
-    tokens = from_bytes(packed[:end] if tail[: len(_HEAD)] == _HEAD else packed, dim)
-    if tail != _MARK:
+    tokens = from_bytes(packed[:end] if packed.startswith(_HEAD, end) else packed, dim)
+    if not packed.startswith(_MARK, end):
         return tokens, analyse(text)
     return tokens, remembered(text, lambda: _unpacked(packed[end + len(_MARK) :], text))
 

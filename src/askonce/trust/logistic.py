@@ -49,9 +49,9 @@ def fit(data: Labelled, ridge: Ridge, start: Floats, effort: Effort = COLD) -> F
     here = _reached(data, ridge, start.astype(np.float32))
     for _ in range(effort.newton):
         step, size = _newton(data, ridge, here, effort.solve), np.float32(1)
-        while (there := _reached(data, ridge, here.at + size * step)).loss > here.loss:
-            if size <= _LEAST:
-                break
+        while (
+            there := _reached(data, ridge, here.at + size * step)
+        ).loss > here.loss and size > _LEAST:
             size /= np.float32(2)
         before, here = here.loss, there
         if before - here.loss <= _GAIN * max(1.0, before):

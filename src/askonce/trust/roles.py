@@ -174,9 +174,7 @@ def _once(forms: Forms) -> dict[str, int]:
     places: dict[str, int] = {}
     for place, word in enumerate(_levelled(forms)):
         places[word] = -1 if word in places else place
-    return {
-        word: place for word, place in places.items() if place >= 0 and word not in SOFT_FORMS
-    }
+    return {word: place for word, place in places.items() if place >= 0 and word not in SOFT_FORMS}
 
 
 _LEAST_ORDER = 3

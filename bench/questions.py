@@ -135,7 +135,7 @@ def beside(text: str, others: Sequence[str], partition: bytes) -> Case:
     for other in others:
         known = read(other)
         key = question_digest(partition, other)
-        item = IndexedText(key, other, UnixTime(9e9), kept(known.tokens, reading_of(other)))
+        item = IndexedText(key, other, UnixTime(9e9), kept(known.tokens, other, reading_of))
         cosine = Cosine(float(known.vector @ own.vector))
         found.append(Neighbour(cosine, item, known.vector.tobytes()))
     return Case(text, own, sorted(found, key=lambda one: -one.score))

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from askonce.lab.mind import View
+    from askonce.trust.evidence import Source
     from askonce.trust.ledger import Ledger
     from askonce.trust.sight import Manners
 
@@ -68,7 +69,7 @@ class Live:
     def note(self, view: View, told: NDArray[np.bool_], decided: Decided) -> bool:
         """Take what the view's neighbours turned out to be; returns whether it told of a drift."""
         best = view.look.best
-        source = "audit" if decided.choice.audited else "miss"
+        source: Source = "audit" if decided.choice.audited else "miss"
         label = Label(view.odds, not told[best], source, decided.chance)
         self._mistaken |= decided.static >= 0 and not told[decided.static]
         self._labels += 1

@@ -190,5 +190,5 @@ def time_decisions(
 
 def _indexed(text: str, read: Text) -> tuple[IndexedText, bytes]:
     key = text.encode()[:32].ljust(32)
-    packed = kept(to_bytes(read.tokens), read.reading)
+    packed = kept(to_bytes(read.tokens), text)
     return IndexedText(key, text, UnixTime(1e12), packed), read.vector.tobytes()

@@ -15,7 +15,7 @@ from askonce.lab.mind import Known, Mind
 from askonce.lab.stream import Log
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -33,7 +33,7 @@ class Track(NamedTuple):
     mind: Mind
     stored: NDArray[np.bool_]
 
-    def parted(self, keys: dict[int, Hashable]) -> list[Track]:
+    def parted(self, keys: Mapping[int, Hashable]) -> list[Track]:
         """One for each different key of its players; this one where there is but one."""
         kinds = list(dict.fromkeys(keys.values()))
         if len(kinds) == 1:

@@ -12,7 +12,6 @@ from askonce.ports import ReadText, SupportsTokens
 from askonce.trust.context import Side, estranged
 from askonce.trust.guards import veto
 from askonce.trust.kept import kept
-from askonce.trust.reading import analyse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -117,7 +116,7 @@ class SemanticTier:
         """Index a question that the engine has answered; raises EmbedderError, VectorIndexError."""
         if read is None:
             read = await self._read(item.text)
-        known = msgspec.structs.replace(item, tokens=kept(read.tokens, analyse(item.text)))
+        known = msgspec.structs.replace(item, tokens=kept(read.tokens, item.text))
         await self._index.add(partition, known, read.vector)
 
     async def keep_late(self, partition: bytes, item: IndexedText) -> None:

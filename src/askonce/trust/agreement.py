@@ -66,7 +66,7 @@ def _compared(
             places[answer], best[answer] = at, logit
     rivals = [max(one, _NO_RIVAL) for one in _beside(best, _NO_RIVAL)]
     beside = _beside(nearest, float(np.float32(min(cosines)) - np.float32(_ALONE)))
-    rows = [
+    rows: list[tuple[float, ...]] = [
         (best[at], 0.0, best[at] - rivals[at], nearest[at] - beside[at], 0.0, group.count(at),
          len(places), rivals[at], 0.0, len(group), not at, behind[place], cosines[place])
         for at, place in enumerate(places)

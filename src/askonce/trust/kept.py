@@ -10,11 +10,15 @@ from __future__ import annotations
 import hashlib
 import unicodedata
 from importlib import resources
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from askonce.trust.alignment import TokenVectors, from_bytes
 from askonce.trust.reading import SHORT, Reading, analyse, remembered
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _HEAD = b"read"
 
@@ -34,12 +38,11 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Reading).decode
 
 
-def kept(tokens: bytes, reading: Reading) -> bytes:
+def kept(tokens: bytes, text: str, read: Callable[[str], Reading] = analyse) -> bytes:
     """As an index is to keep them; tokens: of `alignment.to_bytes`. Long texts are read anew."""
-    text = reading.surface.text
     if not tokens or len(text) > SHORT or not _encodable(text):
         return tokens
-    return b"".join((tokens, _MARK, _encode(reading)))
+    return b"".join((tokens, _MARK, _encode(read(text))))
 
 
 def parted(packed: bytes, text: str, dim: int) -> tuple[TokenVectors, Reading]:

@@ -71,9 +71,13 @@ def test_each_comes_to_what_it_would_have_come_to_alone(monkeypatch: pytest.Monk
     alone = [
         _played(asked, _troupe(asked, [share], errs))[0] for errs in (0.0, 0.1) for share in _SHARES
     ]
-    copies = []
-    copied = Mind.copy
-    monkeypatch.setattr(Mind, "copy", lambda mind: copies.append(mind) or copied(mind))
+    copied, copies = Mind.copy, []
+
+    def noted(mind: Mind) -> Mind:
+        copies.append(mind)
+        return copied(mind)
+
+    monkeypatch.setattr(Mind, "copy", noted)
     logs = _played(asked, _troupe(asked, _SHARES), _troupe(asked, _SHARES, 0.1))
     assert all(_same(one, other) for one, other in zip(logs, alone, strict=True))
     assert len({log.hit.sum() for log in logs[: len(_SHARES)]}) > 1

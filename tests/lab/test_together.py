@@ -29,16 +29,16 @@ _SHARES = (0.01, 0.05, 0.3, 0.5)
 
 
 class Startled(Ledger):
-    """Takes its tenth label for a drift."""
+    """Takes its second label for a drift."""
 
     def __init__(self, policy: Policy, seed: bytes) -> None:
         super().__init__(policy, seed)
         self.labels = 0
 
     def learn(self, place: Place, label: Label) -> bool:
-        """As a ledger, but for the tenth."""
+        """As a ledger, but for the second."""
         self.labels += 1
-        return super().learn(place, label) or self.labels == 10
+        return super().learn(place, label) or self.labels == 2
 
 
 def _troupe(

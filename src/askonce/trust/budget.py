@@ -127,10 +127,30 @@ def account(
     sunk: what was served so far is left out, and as soon as a few wrong answers are allowed for,
     the limit is the middle of what is likely: the part of the budget left unused is the caution.
     """
-    requests = cells.requests / cells.unit
-    ahead = max(caution.ahead, requests)
     past = np.zeros(CELLS) if sunk else np.array(cells.served) / cells.unit
-    coming = np.array(cells.shares()) * ahead
+    return _judged(_sums(cells, rates, caution, past), cells, budget, caution, sunk=sunk)
+
+
+class _Sums(NamedTuple):
+    """What an account comes from, a number a cell: that level's lowest."""
+
+    hits: Floats
+    labels: Floats
+    wrong: Floats
+    weighted: Floats
+    """Wrong answers, so far and ahead."""
+    variance: Floats
+    swayed: Floats
+
+
+def _ahead(cells: Cells, caution: Caution) -> float:
+    """Requests that the account looks ahead."""
+    return max(caution.ahead, cells.requests / cells.unit)
+
+
+def _sums(cells: Cells, rates: Rates, caution: Caution, past: Floats) -> _Sums:
+    """past: what was served so far, by cell."""
+    coming = np.array(cells.shares()) * _ahead(cells, caution)
     labels, wrong = rates.labels, rates.wrong
     noisy = wrong + rates.noise
     once, then = past / labels, (past + coming) / labels
@@ -141,24 +161,31 @@ def account(
     )  # fmt: skip
     hits = np.add.reduce(past) + above[0]
     typical = hits / (above[1] + _TINY)
-    weighted = once @ wrong + above[2] + caution.unseen * typical
     variance = once**2 @ noisy + above[3]
     variance += (once @ rates.doubt + above[4]) ** 2
-    swayed = once @ rates.swayed + above[5]
+    return _Sums(
+        hits,
+        above[6] / cells.unit,
+        above[7] / cells.unit,
+        once @ wrong + above[2] + caution.unseen * typical,
+        variance + caution.unseen * typical**2,
+        once @ rates.swayed + above[5],
+    )
+
+
+def _judged(sums: _Sums, cells: Cells, budget: Budget, caution: Caution, *, sunk: bool) -> Account:
+    hits, own = sums.hits, sums.labels
+    ahead, requests = _ahead(cells, caution), cells.requests / cells.unit
     asked = ahead if sunk else requests + ahead
     allowed = budget.share * (hits if budget.per == "hit" else np.full(CELLS, asked))
-    own = above[6] / cells.unit
     errors = own * allowed / np.maximum(hits, _TINY)
-    z = caution.early / (1 + errors / caution.few) + (caution.z if budget.per == "hit" else 0.0)
     if sunk:
         z = caution.early / (1 + errors**2)
-    return Account(
-        hits,
-        own,
-        above[7] / cells.unit,
-        standardised(weighted, variance + caution.unseen * typical**2, z) + caution.sway * swayed,
-        allowed,
-    )
+    else:
+        early = caution.early / (1 + errors / caution.few)
+        z = early + (caution.z if budget.per == "hit" else 0.0)
+    upper = standardised(sums.weighted, sums.variance, z) + caution.sway * sums.swayed
+    return Account(hits, own, sums.wrong, upper, allowed)
 
 
 def _down(counts: Sequence[Floats | Sequence[float]]) -> Floats:
@@ -174,10 +201,13 @@ def level(
     cells: Cells, rates: Rates, budget: Budget, caution: Caution, judge: JudgeError = FLAWLESS
 ) -> Level:
     """The lowest level whose account is within the budget, and how much to audit there."""
-    drawn = account(cells, rates, budget, caution)
+    sums = _sums(cells, rates, caution, np.array(cells.served) / cells.unit)
+    drawn = _judged(sums, cells, budget, caution, sunk=False)
     found = _fitting(drawn, caution, 1.0)
     if not found:
-        drawn = account(cells, rates, budget, caution, sunk=True)
+        if any(cells.served):
+            sums = _sums(cells, rates, caution, np.zeros(CELLS))
+        drawn = _judged(sums, cells, budget, caution, sunk=True)
         found = _fitting(drawn, caution, caution.amends)
     if caution.rule == "proof":
         found = [cell for cell in found if _proven(drawn, cell, caution, judge)]

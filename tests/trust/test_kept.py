@@ -36,16 +36,17 @@ def anew(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return told
 
 
-def test_a_reading_comes_back_as_it_was_made(anew: list[str]) -> None:
+@pytest.mark.parametrize("text", [_TEXT, "What's the cat's name, the cat's?", "", "?"])
+def test_a_reading_comes_back_as_it_was_made(anew: list[str], text: str) -> None:
     """With its token vectors, and without being made again."""
-    packed = kept(_TOKENS, _TEXT)
-    made = analyse(_TEXT)
+    packed = kept(_TOKENS, text)
+    made = analyse(text)
     _forget()
-    tokens, found = parted(packed, _TEXT, _DIM)
+    tokens, found = parted(packed, text, _DIM)
     assert found == made
     assert to_bytes(tokens) == _TOKENS
-    assert anew == [_TEXT]
-    assert parted(packed, _TEXT, _DIM)[1] is found
+    assert anew == [text]
+    assert parted(packed, text, _DIM)[1] is found
 
 
 @pytest.mark.parametrize("text", ["a" * (SHORT + 1), "half a pair: \ud83d"])

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from askonce.trust.alignment import TokenVectors, from_bytes
-from askonce.trust.reading import SHORT, Reading, analyse, remembered
+from askonce.trust.reading import SHORT, Reading, analyse, lean, remembered, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +42,7 @@ def kept(tokens: bytes, text: str, read: Callable[[str], Reading] = analyse) -> 
     """As an index is to keep them; tokens: of `alignment.to_bytes`. Long texts are read anew."""
     if not tokens or len(text) > SHORT or not _encodable(text):
         return tokens
-    return b"".join((tokens, _MARK, _encode(read(text))))
+    return b"".join((tokens, _MARK, _encode(lean(read(text)))))
 
 
 def parted(packed: bytes, text: str, dim: int) -> tuple[TokenVectors, Reading]:
@@ -60,7 +60,7 @@ def _unpacked(packed: bytes, text: str) -> Reading | None:
         found = _decode(packed)
     except msgspec.MsgspecError:
         return None
-    return found if found.surface.text == text else None
+    return whole(found) if found.surface.text == text else None
 
 
 def _encodable(text: str) -> bool:

@@ -115,6 +115,22 @@ def read(text: str) -> Reading:
     )
 
 
+def lean(reading: Reading) -> Reading:
+    """Without what `whole` makes anew of the rest."""
+    plain = () if reading.plain == reading.words else reading.plain
+    return msgspec.structs.replace(reading, plain=plain, bag={}, said=_NONE)
+
+
+def whole(reading: Reading) -> Reading:
+    """What `lean` was made of."""
+    return msgspec.structs.replace(
+        reading,
+        plain=reading.plain or reading.words,
+        bag=_counted(reading.forms),
+        said=frozenset(reading.words),
+    )
+
+
 def _counted(forms: tuple[str, ...]) -> dict[str, int]:
     bag = dict.fromkeys(forms, 1)
     return bag if len(bag) == len(forms) else dict(Counter(forms))

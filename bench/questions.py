@@ -12,8 +12,10 @@ import numpy as np
 
 from askonce.ports import IndexedText, Neighbour, ReadText
 from askonce.trust.alignment import pack, to_bytes
+from askonce.trust.kept import kept
 from askonce.trust.names import question_digest
 from askonce.trust.opposites import OPPOSITES
+from askonce.trust.reading import read as reading_of
 from askonce.trust.synonyms import SYNONYMS
 from askonce.units import Cosine, UnixTime
 
@@ -133,7 +135,7 @@ def beside(text: str, others: Sequence[str], partition: bytes) -> Case:
     for other in others:
         known = read(other)
         key = question_digest(partition, other)
-        item = IndexedText(key, other, UnixTime(9e9), known.tokens)
+        item = IndexedText(key, other, UnixTime(9e9), kept(known.tokens, other, reading_of))
         cosine = Cosine(float(known.vector @ own.vector))
         found.append(Neighbour(cosine, item, known.vector.tobytes()))
     return Case(text, own, sorted(found, key=lambda one: -one.score))

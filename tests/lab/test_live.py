@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from askonce.lab.live import Live
+from askonce.lab.live import Decided, Live
 from askonce.lab.measured import Direct
+from askonce.lab.mind import Known, Mind
 from askonce.lab.stream import Choice, Near
 from askonce.trust.alignment import pack
+from askonce.trust.budget import Decision
 from askonce.trust.ledger import Ledger, Policy
 from askonce.trust.reading import analyse
 from askonce.trust.sight import Manners
@@ -19,7 +21,6 @@ from askonce.units import Cosine
 
 if TYPE_CHECKING:
     import pytest
-    from numpy.typing import NDArray
 
 _WORDS = (
     "How do I reset my password?",
@@ -32,55 +33,75 @@ _WORDS = (
 PLENTY = Thrift(of_hits=float("inf"), of_requests=float("inf"))
 
 
-def _live(**manners: float) -> Live:
-    rows = np.random.default_rng(0).standard_normal((6, 16)).astype(np.float32)
-    unit = rows[0] / np.linalg.norm(rows[0])
-    texts = [Text(analyse(words), pack(range(6), rows), unit) for words in _WORDS]
-    rule = Manners(floor=Cosine(0.97), thrift=PLENTY, **manners)  # type: ignore[arg-type]
-    return Live(_WORDS, Direct(texts), Ledger(Policy(), b"0"), rule)
+class Player:
+    """One player with a mind of its own, asked by hand."""
 
+    def __init__(self, **manners: float) -> None:
+        rows = np.random.default_rng(0).standard_normal((6, 16)).astype(np.float32)
+        unit = rows[0] / np.linalg.norm(rows[0])
+        texts = [Text(analyse(words), pack(range(6), rows), unit) for words in _WORDS]
+        rule = Manners(floor=Cosine(0.97), thrift=PLENTY, **manners)  # type: ignore[arg-type]
+        self.known = Known(16, rule.remembered)
+        self.mind = Mind(Direct(texts), self.known)
+        self.ledger = Ledger(Policy(), b"0")
+        self.live = Live(_WORDS, self.ledger, rule)
 
-def _near(*rows: int, cosine: float = 0.99) -> Near:
-    return Near(np.array(rows, dtype=np.int64), np.full(len(rows), cosine, dtype=np.float32))
-
-
-_NONE: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
-_WRONG: NDArray[np.bool_] = np.zeros(1, dtype=np.bool_)
+    def asks(
+        self, query: int, *rows: int, cosine: float = 0.99, same: bool | None = None
+    ) -> Decided:
+        """Decide, and learn what is told of all neighbours."""
+        near = Near(np.array(rows, dtype=np.int64), np.full(len(rows), cosine, dtype=np.float32))
+        view = self.mind.view(query, near)
+        decided = self.live.decide(query, view)
+        if decided.choice.serve < 0:
+            self.mind.store(query)
+        if view is not None and same is not None:
+            told = np.full(len(view.kept), same, dtype=np.bool_)
+            if self.live.note(view, told, decided):
+                self.mind.drift()
+            self.mind.learn(query, view, told, 1 / decided.chance)
+        return decided
 
 
 def test_cold_the_floor_and_the_guards_decide() -> None:
     """A near-copy is served, past one that a guard speaks against; nothing below the floor."""
-    live = _live()
-    assert live.choose(0, _near(2, 1)).serve == 1
-    assert live.choose(0, _near(2)).serve == -1
-    assert live.choose(0, _near(1, cosine=0.9)).serve == -1
-    assert live.choose(0, _near()) == Choice()
-    live.learn(0, _near(), _NONE, Choice())
+    player = Player()
+    assert player.asks(0, 2, 1).choice.serve == 1
+    assert player.asks(0, 2).choice.serve == -1
+    assert player.asks(0, 1, cosine=0.9).choice.serve == -1
+    assert player.asks(0) == Decided()
 
 
 def test_the_static_rule_ends_where_an_audit_shows_it_wrong() -> None:
     """From then on the budget decides, which is closed without evidence."""
-    live = _live(cold_audit=1.0)
-    choice = live.choose(0, _near(1))
-    assert choice == Choice(0, audited=True)
-    live.learn(0, _near(1), _WRONG, choice)
-    assert live.choose(3, _near(1)).serve == -1
+    player = Player(cold_audit=1.0)
+    assert player.asks(0, 1, same=False).choice == Choice(0, audited=True)
+    assert player.asks(3, 1).choice.serve == -1
 
 
 def test_plenty_of_labels_end_the_static_rule() -> None:
     """Even where each was right, an unopened ledger serves nothing more."""
-    live = _live(enough=1)
-    choice = live.choose(0, _near(2))
-    live.learn(0, _near(2), _WRONG, choice)
-    assert live.choose(1, _near(0)).serve == -1
+    player = Player(enough=1)
+    player.asks(0, 2, same=True)
+    assert player.asks(1, 0).choice.serve == -1
+
+
+def test_an_open_ledger_serves_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its place is that among all the near."""
+    player = Player(enough=0)
+    opened = Decision(serve=True, audit=False, chance=0.5)
+    monkeypatch.setattr(player.ledger, "decide", lambda *_: opened)
+    assert player.asks(0, 1).choice.serve == 0
 
 
 def test_what_was_stored_before_a_drift_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only answers stored since count, and places stay those of all the near."""
-    live = _live(enough=100)
-    live.learn(0, _near(), _NONE, live.choose(0, _near()))
-    monkeypatch.setattr(live._ledger, "learn", lambda place, label: True)
-    live.learn(1, _near(0), _WRONG, live.choose(1, _near(0, cosine=0.5)))
-    assert live.choose(3, _near(0)) == Choice()
-    assert live._since == 2
-    assert live._current(_near(0, 1)).tolist() == [1]
+    player = Player(enough=100)
+    player.asks(0)
+    monkeypatch.setattr(player.ledger, "learn", lambda place, label: True)
+    player.asks(1, 0, cosine=0.5, same=False)
+    assert player.asks(3, 0) == Decided()
+    assert player.known.since == 2
+    view = player.mind.view(3, Near(np.array([0, 1]), np.full(2, 0.99, dtype=np.float32)))
+    assert view is not None
+    assert view.kept.tolist() == [1]

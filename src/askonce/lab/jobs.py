@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable  # noqa: TC003 - a NamedTuple's field
+from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
@@ -15,8 +17,9 @@ from askonce.lab.measured import Measured
 from askonce.lab.players import Budgeted, ByCosine, PerEntry
 from askonce.lab.scoring import Tally
 from askonce.lab.stream import Neighbourhood, by_group, erring, play, play_static, shuffled
+from askonce.lab.together import Together, Troupe
 from askonce.lab.verdicts import PER_REQUEST
-from askonce.trust.bound import judge_error
+from askonce.trust.bound import FLAWLESS, judge_error
 from askonce.trust.budget import Budget
 from askonce.trust.ledger import Ledger, Policy
 from askonce.trust.sight import Manners
@@ -51,17 +54,24 @@ class Questions(NamedTuple):
     sight: Sight
 
 
-class Job(NamedTuple):
-    """One rule at one setting; all static thresholds are one job."""
+class Line(NamedTuple):
+    """One rule at one setting."""
 
     rule: str
     setting: float
-    made: Callable[[int], Player] | None
-    cost: int
-    """Time beside the others."""
     per: Literal["hit", "request"] = "hit"
     errs: float = 0.0
     """Share of the judge's verdicts that are turned."""
+
+
+class Job(NamedTuple):
+    """What is played in one go."""
+
+    lines: tuple[Line, ...]
+    play: Callable[[int], list[Log]]
+    """Takes the seed of an order; gives a log for each line."""
+    cost: int
+    """Time beside the others."""
 
 
 class Ran(msgspec.Struct, frozen=True):
@@ -99,50 +109,72 @@ def questions(labelled: LabelledSet, read: dict[str, Text]) -> Questions:
     )
 
 
-def jobs(asked: Questions, plan: Plan) -> list[Job]:
+def lines(plan: Plan) -> list[Line]:
     """Everything that is played on one set, in the order in which it is told."""
-    found = [Job("static", 0.0, None, 2)]
+    found = [Line("static", floor) for floor in STATICS]
     for share in plan.budgets:
-        policy = Policy(budget=Budget(share))
-        found += [
-            Job("per-entry", share, _per_entry(share), 4),
-            Job("cosine", share, _cosine(policy), 6),
-            Job("askonce", share, _live(asked, plan, policy), 20),
-        ]
-    per_request = Policy(budget=Budget(PER_REQUEST, "request"))
-    found.append(Job("askonce", PER_REQUEST, _live(asked, plan, per_request), 20, "request"))
-    for share in plan.erring:
-        told = Policy(budget=Budget(share), judge=judge_error(_CHECKED, _CHECKED))
-        found.append(Job("askonce", share, _live(asked, plan, told), 20, errs=ERR))
-    return found
+        found += [Line(rule, share) for rule in ("per-entry", "cosine", "askonce")]
+    found.append(Line("askonce", PER_REQUEST, "request"))
+    return [*found, *(Line("askonce", share, errs=ERR) for share in plan.erring)]
 
 
-def _per_entry(share: float) -> Callable[[int], Player]:
-    return lambda seed: PerEntry(share, seed)
+def jobs(asked: Questions, plan: Plan) -> list[Job]:
+    """The same in pieces: what is faster together is one."""
+    told = lines(plan)
+    static = tuple(line for line in told if line.rule == "static")
+    ours = tuple(line for line in told if line.rule == "askonce")
+    found = [
+        Job(ours, lambda seed: _together(asked, plan, ours, seed), 18 * len(ours)),
+        Job(static, lambda seed: _static(asked, static, seed), 1),
+    ]
+    return found + [
+        Job((line,), partial(_alone, asked, plan, line), _COSTS[line.rule])
+        for line in told
+        if line.rule in _COSTS
+    ]
 
 
-def _cosine(policy: Policy) -> Callable[[int], Player]:
-    return lambda seed: Budgeted(ByCosine(), Ledger(policy, b"%d" % seed))
+_COSTS = {"per-entry": 1, "cosine": 6}
 
 
-def _live(asked: Questions, plan: Plan, policy: Policy) -> Callable[[int], Player]:
-    manners = Manners(floor=Cosine(plan.floor))
-    words, sight = asked.words, asked.sight
-    return lambda seed: Live(words, sight, Ledger(policy, b"%d" % seed), manners, seed)
-
-
-def played(asked: Questions, job: Job, seed: int, neighbours: int) -> list[Ran]:
-    """One order under one job: one result, or one a threshold."""
+def _static(asked: Questions, told: Sequence[Line], seed: int) -> list[Log]:
     order = shuffled(len(asked.groups), seed)
-    if job.made is None:
-        logs = play_static(order, asked.neighbourhood, asked.groups, STATICS)
-        return [_ran(log) for log in logs]
+    floors = [line.setting for line in told]
+    return play_static(order, asked.neighbourhood, asked.groups, floors)
+
+
+def _alone(asked: Questions, plan: Plan, line: Line, seed: int) -> list[Log]:
+    order = shuffled(len(asked.groups), seed)
+    player: Player = PerEntry(line.setting, seed)
+    if line.rule == "cosine":
+        player = Budgeted(ByCosine(), _ledger(line, seed))
+    return [play(order, asked.neighbourhood, player, asked.groups, k=plan.neighbours)]
+
+
+def _together(asked: Questions, plan: Plan, told: Sequence[Line], seed: int) -> list[Log]:
+    manners = Manners(floor=Cosine(plan.floor))
     judge = by_group(asked.groups)
-    if job.errs:
-        judge = erring(judge, job.errs, seed)
-    player = job.made(seed)
-    log = play(order, asked.neighbourhood, player, asked.groups, judge=judge, k=neighbours)
-    return [_ran(log)]
+    troupes = [
+        Troupe(
+            [Live(asked.words, _ledger(line, seed), manners, seed) for line in group],
+            erring(judge, errs, seed) if errs else judge,
+        )
+        for errs, group in groupby(told, key=lambda line: line.errs)
+    ]
+    together = Together(troupes, asked.sight, asked.groups, manners.remembered)
+    order = shuffled(len(asked.groups), seed)
+    return together.play(order, asked.neighbourhood, plan.neighbours)
+
+
+def _ledger(line: Line, seed: int) -> Ledger:
+    known = judge_error(_CHECKED, _CHECKED) if line.errs else FLAWLESS
+    policy = Policy(budget=Budget(line.setting, line.per), judge=known)
+    return Ledger(policy, b"%d" % seed)
+
+
+def played(job: Job, seed: int) -> list[Ran]:
+    """One order under one job: a result for each line."""
+    return [_ran(log) for log in job.play(seed)]
 
 
 def _ran(log: Log) -> Ran:

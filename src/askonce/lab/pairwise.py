@@ -14,6 +14,7 @@ from askonce.trust.alignment import to_bytes
 from askonce.trust.asked import Place
 from askonce.trust.desk import TrustDesk
 from askonce.trust.guards import veto
+from askonce.trust.kept import kept
 from askonce.trust.ledger import Policy
 from askonce.trust.logistic import probability
 from askonce.trust.prior import shipped
@@ -189,4 +190,5 @@ def time_decisions(
 
 def _indexed(text: str, read: Text) -> tuple[IndexedText, bytes]:
     key = text.encode()[:32].ljust(32)
-    return IndexedText(key, text, UnixTime(1e12), to_bytes(read.tokens)), read.vector.tobytes()
+    packed = kept(to_bytes(read.tokens), text)
+    return IndexedText(key, text, UnixTime(1e12), packed), read.vector.tobytes()

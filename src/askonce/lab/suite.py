@@ -11,13 +11,13 @@ import msgspec
 from askonce.errors import ConfigError
 from askonce.lab import pairwise, sets
 from askonce.lab.compare import SHARES, Outcome
-from askonce.lab.jobs import STATICS, Job, Plan, Questions, Ran, jobs, played, questions
+from askonce.lab.jobs import Line, Plan, Questions, Ran, jobs, lines, played, questions
 from askonce.lab.readings import Readings
 from askonce.lab.verdicts import StreamResult, SuiteReport, exceeds
 from askonce.lab.workers import processes, spread
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from askonce.lab.pairwise import PairRead
     from askonce.lab.vectors import Progress
@@ -129,7 +129,7 @@ def measure(
 
     def work(piece: int) -> list[Ran]:
         at, job, seed = pieces[piece]
-        return played(asked[at], planned[at][job], seed, options.neighbours)
+        return played(planned[at][job], seed)
 
     costs = [planned[at][job].cost * len(asked[at].groups) for at, job, _ in pieces]
     told = Told(asked, pieces, costs, progress)
@@ -138,13 +138,14 @@ def measure(
         ran[pieces[piece]] = result
         told.done(piece)
 
-    def runs(at: int, job: int) -> list[list[Ran]]:
-        return [ran[at, job, seed] for seed in seeds]
+    def runs(at: int) -> dict[Line, list[Ran]]:
+        return {
+            line: [ran[at, number, seed][place] for seed in seeds]
+            for number, job in enumerate(planned[at])
+            for place, line in enumerate(job.lines)
+        }
 
-    return [
-        _result(each, found, [runs(at, job) for job in range(len(found))])
-        for at, (each, found) in enumerate(zip(asked, planned, strict=True))
-    ]
+    return [_result(each, lines(plan), runs(at)) for at, each in enumerate(asked)]
 
 
 class Told:
@@ -182,14 +183,11 @@ class Told:
 
 
 def _result(
-    asked: Questions, planned: Sequence[Job], ran: Sequence[Sequence[list[Ran]]]
+    asked: Questions, told: Sequence[Line], runs: Mapping[Line, Sequence[Ran]]
 ) -> StreamResult:
     outcomes: dict[str, list[Outcome]] = {"hit": [], "request": [], "erring": []}
-    for job, runs in zip(planned, ran, strict=True):
-        kind = "erring" if job.errs else job.per
-        settings = STATICS if job.made is None else (job.setting,)
-        for at, setting in enumerate(settings):
-            outcomes[kind].append(_outcome(job, setting, [run[at] for run in runs]))
+    for line in told:
+        outcomes["erring" if line.errs else line.per].append(_outcome(line, runs[line]))
     return StreamResult(
         asked.name,
         len(asked.groups),
@@ -200,8 +198,9 @@ def _result(
     )
 
 
-def _outcome(job: Job, setting: float, runs: Sequence[Ran]) -> Outcome:
-    over = sum(exceeds(run.tally, setting, job.per) for run in runs) if job.made else 0
+def _outcome(line: Line, runs: Sequence[Ran]) -> Outcome:
+    learns = line.rule != "static"
+    over = sum(exceeds(run.tally, line.setting, line.per) for run in runs) if learns else 0
     late = sum(run.late for run in runs) / len(runs)
-    early = tuple(run.early for run in runs) if job.made and job.per == "hit" else ()
-    return Outcome(job.rule, setting, tuple(run.tally for run in runs), late, over, early)
+    early = tuple(run.early for run in runs) if learns and line.per == "hit" else ()
+    return Outcome(line.rule, line.setting, tuple(run.tally for run in runs), late, over, early)

@@ -11,6 +11,7 @@ from askonce.events import GuardVetoed
 from askonce.ports import ReadText, SupportsTokens
 from askonce.trust.context import Side, estranged
 from askonce.trust.guards import veto
+from askonce.trust.kept import kept
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -93,7 +94,8 @@ class SemanticTier:
         """Build over an embedder and an index bound to it.
 
         budget: a text that would take longer than this is not embedded on the request path.
-        tokens: keep token vectors, 384 bytes each, with the questions; a verifier needs them.
+        tokens: keep token vectors, 384 bytes each, and readings, 1 KiB each, with the questions; a
+        verifier needs them.
         """
         self._embedder = embedder
         self._index = index
@@ -114,7 +116,7 @@ class SemanticTier:
         """Index a question that the engine has answered; raises EmbedderError, VectorIndexError."""
         if read is None:
             read = await self._read(item.text)
-        known = msgspec.structs.replace(item, tokens=read.tokens)
+        known = msgspec.structs.replace(item, tokens=kept(read.tokens, item.text))
         await self._index.add(partition, known, read.vector)
 
     async def keep_late(self, partition: bytes, item: IndexedText) -> None:

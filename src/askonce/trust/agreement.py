@@ -30,45 +30,55 @@ def agreement(
 ) -> tuple[Floats, NDArray[np.intp]]:
     """Rows as in NAMES, one an answer, and for each the place of its most likely neighbour."""
     numbers: dict[Hashable, int] = {}
-    group = np.array([numbers.setdefault(answer, len(numbers)) for answer in answers])
-    mine = group == np.arange(len(numbers))[:, None]  # (answers, neighbours)
-    own = np.where(mine, logits, -np.inf)
-    places = own.argmax(axis=1)
-    best = own.max(axis=1)
-    rival = np.maximum(_beside(best), _NO_RIVAL)
-    nearest = np.where(mine, cosines, -np.inf).max(axis=1)
-    beside = _beside(nearest)
-    beside = np.where(np.isfinite(beside), beside, cosines.min() - _ALONE)
-    behind = cosines - cosines.max()
+    group = [numbers.setdefault(answer, len(numbers)) for answer in answers]
+    behind = cosines - np.maximum.reduce(cosines)
     mass = np.exp(_SHARPNESS * behind)
-    odds = np.where(mine, np.logaddexp(0, logits), 0).sum(axis=1)
-    total = np.logaddexp.reduce(logits)
-    columns = (
-        best,
-        np.log(np.expm1(np.minimum(odds, 20.0)) + 1e-9),
-        best - rival,
-        nearest - beside,
-        mine @ (mass / mass.sum()),
-        mine.sum(axis=1),
-        len(mine),
-        rival,
-        np.logaddexp.reduce(own, axis=1) - total,
-        len(cosines),
-        mine[:, 0],
-        behind[places],
-        cosines[places],
-    )
-    rows = np.empty((len(mine), len(NAMES)), dtype=np.float32)
-    for at, column in enumerate(columns):
-        rows[:, at] = column
-    return rows * _UNITS, places
+    mass /= np.add.reduce(mass)
+    own, odds = logits, np.logaddexp(0, logits)
+    if len(numbers) < len(group):
+        mine = np.array(group) == np.arange(len(numbers))[:, None]  # (answers, neighbours)
+        own = np.logaddexp.reduce(np.where(mine, logits, -np.inf), axis=1)
+        mass, odds = mine @ mass, np.add.reduce(np.where(mine, odds, 0), axis=1)
+    rows, places = _compared(group, logits.tolist(), cosines.tolist(), behind.tolist())
+    found = np.array(rows, dtype=np.float32)
+    found[:, 1] = np.log(np.expm1(np.minimum(odds, 20.0)) + 1e-9)
+    found[:, 4] = mass
+    found[:, 8] = own - np.logaddexp.reduce(logits)
+    found *= _UNITS
+    return found, np.array(places, dtype=np.intp)
 
 
-def _beside(values: NDArray[np.floating]) -> NDArray[np.floating]:
-    """For each entry the largest of the others, -inf if there is none."""
+def _compared(
+    group: Sequence[int], logits: list[float], cosines: list[float], behind: list[float]
+) -> tuple[list[tuple[float, ...]], list[int]]:
+    """The columns that take no more than comparing, 0 in the others; and the places."""
+    places: list[int] = []
+    best: list[float] = []
+    nearest: list[float] = []
+    for at, (answer, logit, cosine) in enumerate(zip(group, logits, cosines, strict=True)):
+        if answer == len(places):
+            places.append(at)
+            best.append(logit)
+            nearest.append(cosine)
+            continue
+        nearest[answer] = max(nearest[answer], cosine)
+        if logit > best[answer]:
+            places[answer], best[answer] = at, logit
+    rivals = [max(one, _NO_RIVAL) for one in _beside(best, _NO_RIVAL)]
+    beside = _beside(nearest, float(np.float32(min(cosines)) - np.float32(_ALONE)))
+    rows: list[tuple[float, ...]] = [
+        (best[at], 0.0, best[at] - rivals[at], nearest[at] - beside[at], 0.0, group.count(at),
+         len(places), rivals[at], 0.0, len(group), not at, behind[place], cosines[place])
+        for at, place in enumerate(places)
+    ]  # fmt: skip
+    return rows, places
+
+
+def _beside(values: Sequence[float], alone: float) -> list[float]:
+    """For each the largest of the others, or what stands for it where there is none."""
     if len(values) < 2:
-        return np.full(len(values), -np.inf)
-    second, first = np.argsort(values)[-2:]
-    others = np.full(len(values), values[first])
-    others[first] = values[second]
+        return [alone]
+    *_, second, first = sorted(values)
+    others = [first] * len(values)
+    others[values.index(first)] = second
     return others

@@ -5,6 +5,7 @@ The mean of the token vectors hides a single changed word; the worst match shows
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -74,8 +75,8 @@ def align(asked: TokenVectors, cached: Sequence[TokenVectors]) -> Floats:
     alike[:, there] = _cosines(asked.rows[:_MOST], rows)
     equal[:, there] = asked.ids[:_MOST, None] == ids
     columns = [
-        *_covered(alike.max(axis=2).T, np.logical_or.reduce(equal, axis=2).T, None),
-        *_covered(alike.max(axis=0), np.logical_or.reduce(equal, axis=0), there),
+        *_covered(np.maximum.reduce(alike, axis=2).T, np.logical_or.reduce(equal, axis=2).T, None),
+        *_covered(np.maximum.reduce(alike, axis=0), np.logical_or.reduce(equal, axis=0), there),
         _in_order(alike.argmax(axis=2).T),
     ]
     return np.array(columns, dtype=np.float32).T
@@ -124,18 +125,22 @@ def _covered(
         new &= there
         met = np.where(there, best, np.float32(0.0))
         least = np.where(there, best, np.float32(1.0))
-        count = np.maximum(there.sum(axis=1), 1)
+        count = np.maximum(_count(there, axis=1), 1)
         poor &= there
-    news = new.sum(axis=1)
-    unmet = np.where(new, best, np.float32(0.0)).sum(axis=1, dtype=np.float64)
+    news = _count(new, axis=1)
+    unmet = np.add.reduce(np.where(new, best, np.float32(0.0)), axis=1, dtype=np.float64)
     return [
-        met.sum(axis=1, dtype=np.float64) / count,
-        least.min(axis=1),
-        poor.sum(axis=1),
+        np.add.reduce(met, axis=1, dtype=np.float64) / count,
+        np.minimum.reduce(least, axis=1),
+        _count(poor, axis=1),
         news,
         np.where(news > 0, unmet / np.maximum(news, 1), 1),
-        np.where(new, best, np.float32(1.0)).min(axis=1),
+        np.minimum.reduce(np.where(new, best, np.float32(1.0)), axis=1),
     ]
+
+
+_count = partial(np.add.reduce, dtype=np.intp)
+"""Of what is true."""
 
 
 def _in_order(places: NDArray[np.intp]) -> NDArray[np.float64]:

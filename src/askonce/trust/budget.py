@@ -127,49 +127,87 @@ def account(
     sunk: what was served so far is left out, and as soon as a few wrong answers are allowed for,
     the limit is the middle of what is likely: the part of the budget left unused is the caution.
     """
-    requests = cells.requests / cells.unit
-    ahead = max(caution.ahead, requests)
-    served = np.array(cells.served) / cells.unit
-    past = np.zeros(CELLS) if sunk else served
-    coming = np.array(cells.shares()) * ahead
+    past = np.zeros(CELLS) if sunk else np.array(cells.served) / cells.unit
+    return _judged(_sums(cells, rates, caution, past), cells, budget, caution, sunk=sunk)
+
+
+class _Sums(NamedTuple):
+    """What an account comes from, a number a cell: that level's lowest."""
+
+    hits: Floats
+    labels: Floats
+    wrong: Floats
+    weighted: Floats
+    """Wrong answers, so far and ahead."""
+    variance: Floats
+    swayed: Floats
+
+
+def _ahead(cells: Cells, caution: Caution) -> float:
+    """Requests that the account looks ahead."""
+    return max(caution.ahead, cells.requests / cells.unit)
+
+
+def _sums(cells: Cells, rates: Rates, caution: Caution, past: Floats) -> _Sums:
+    """past: what was served so far, by cell."""
+    coming = np.array(cells.shares()) * _ahead(cells, caution)
     labels, wrong = rates.labels, rates.wrong
     noisy = wrong + rates.noise
     once, then = past / labels, (past + coming) / labels
-    hits = past.sum() + _down(coming)
-    typical = hits / (_down(labels) + _TINY)
-    weighted = once @ wrong + _down((then - once) * wrong) + caution.unseen * typical
-    variance = once**2 @ noisy + _down((then**2 - once**2) * noisy)
-    variance += (once @ rates.doubt + _down((then - once) * rates.doubt)) ** 2
-    swayed = once @ rates.swayed + _down((then - once) * rates.swayed)
-    asked = ahead if sunk else requests + ahead
-    allowed = budget.share * (hits if budget.per == "hit" else np.full(CELLS, asked))
-    own = _down(np.array(cells.labels)) / cells.unit
-    errors = own * allowed / np.maximum(hits, _TINY)
-    z = caution.early / (1 + errors / caution.few) + (caution.z if budget.per == "hit" else 0.0)
-    if sunk:
-        z = caution.early / (1 + errors**2)
-    return Account(
+    more = then - once
+    above = _down(
+        (coming, labels, more * wrong, (then**2 - once**2) * noisy, more * rates.doubt,
+         more * rates.swayed, cells.labels, cells.wrong)
+    )  # fmt: skip
+    hits = np.add.reduce(past) + above[0]
+    typical = hits / (above[1] + _TINY)
+    variance = once**2 @ noisy + above[3]
+    variance += (once @ rates.doubt + above[4]) ** 2
+    return _Sums(
         hits,
-        own,
-        _down(np.array(cells.wrong)) / cells.unit,
-        standardised(weighted, variance + caution.unseen * typical**2, z) + caution.sway * swayed,
-        allowed,
+        above[6] / cells.unit,
+        above[7] / cells.unit,
+        once @ wrong + above[2] + caution.unseen * typical,
+        variance + caution.unseen * typical**2,
+        once @ rates.swayed + above[5],
     )
 
 
-def _down(counts: Floats) -> Floats:
-    """Sums over the cells from the top down to each."""
-    return np.cumsum(counts[::-1])[::-1]
+def _judged(sums: _Sums, cells: Cells, budget: Budget, caution: Caution, *, sunk: bool) -> Account:
+    hits, own = sums.hits, sums.labels
+    ahead, requests = _ahead(cells, caution), cells.requests / cells.unit
+    asked = ahead if sunk else requests + ahead
+    allowed = budget.share * (hits if budget.per == "hit" else np.full(CELLS, asked))
+    errors = own * allowed / np.maximum(hits, _TINY)
+    if sunk:
+        z = caution.early / (1 + errors**2)
+    else:
+        early = caution.early / (1 + errors / caution.few)
+        z = early + (caution.z if budget.per == "hit" else 0.0)
+    upper = standardised(sums.weighted, sums.variance, z) + caution.sway * sums.swayed
+    return Account(hits, own, sums.wrong, upper, allowed)
+
+
+def _down(counts: Sequence[Floats | Sequence[float]]) -> Floats:
+    """Sums over the cells from the top down to each, row by row."""
+    sums = np.empty((len(counts), CELLS))
+    for row, each in zip(sums, counts, strict=True):
+        row[:] = each
+    np.add.accumulate(sums[:, ::-1], axis=1, out=sums[:, ::-1])
+    return sums
 
 
 def level(
     cells: Cells, rates: Rates, budget: Budget, caution: Caution, judge: JudgeError = FLAWLESS
 ) -> Level:
     """The lowest level whose account is within the budget, and how much to audit there."""
-    drawn = account(cells, rates, budget, caution)
+    sums = _sums(cells, rates, caution, np.array(cells.served) / cells.unit)
+    drawn = _judged(sums, cells, budget, caution, sunk=False)
     found = _fitting(drawn, caution, 1.0)
     if not found:
-        drawn = account(cells, rates, budget, caution, sunk=True)
+        if any(cells.served):
+            sums = _sums(cells, rates, caution, np.zeros(CELLS))
+        drawn = _judged(sums, cells, budget, caution, sunk=True)
         found = _fitting(drawn, caution, caution.amends)
     if caution.rule == "proof":
         found = [cell for cell in found if _proven(drawn, cell, caution, judge)]

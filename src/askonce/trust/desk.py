@@ -22,6 +22,7 @@ from askonce.trust.asked import Asked, Place, Step, What, unpacked
 from askonce.trust.budget import Decision, chance
 from askonce.trust.evidence import Label, cell_of, odds_of_cosine
 from askonce.trust.guards import veto
+from askonce.trust.kept import parted
 from askonce.trust.labels import LOST
 from askonce.trust.ledger import Ledger, Policy, Standing
 from askonce.trust.looks import Seen, pack, unpack
@@ -226,7 +227,8 @@ class TrustDesk:
 
     def _text(self, near: Neighbour) -> Text:
         vector = np.frombuffer(near.vector, dtype=np.float32)
-        return Text(analyse(near.item.text), from_bytes(near.item.tokens, self._dim), vector)
+        tokens, reading = parted(near.item.tokens, near.item.text, self._dim)
+        return Text(reading, tokens, vector)
 
     def _static(self, verdict: Verdict, text: str, near: Sequence[Neighbour]) -> Verdict:
         vetoes: list[str] = []
@@ -312,7 +314,7 @@ class TrustDesk:
         if self._ledger.learn(place, label):
             namespace.since = first.at
             namespace.labels = max(namespace.labels, self._manners.enough)
-        namespace.open = self._ledger.standing(Place(place.namespace, b"")).open
+        namespace.open = self._ledger.opened(Place(place.namespace, b""))
 
     def _learn_static(self, place: Place, seen: Seen, said: Mapping[bytes, str]) -> None:
         if 0 <= seen.static < len(seen.keys) and said.get(seen.keys[seen.static]) == "different":

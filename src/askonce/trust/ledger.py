@@ -130,6 +130,10 @@ class Ledger:
         """Whether there is evidence of this very place."""
         return tuple(place) in self._held
 
+    def opened(self, place: Place) -> bool:
+        """Whether anything is served here now."""
+        return self._level(place).lowest < CLOSED
+
     def learn(self, place: Place, label: Label) -> bool:
         """Take a verdict; returns whether it told of a drift: then older evidence was dropped."""
         path = tuple(place)

@@ -46,17 +46,25 @@ WARM = Effort(2, 8)
 
 def fit(data: Labelled, ridge: Ridge, start: Floats, effort: Effort = COLD) -> Floats:
     """The coefficients of least penalised loss, near enough; a step is halved until it gains."""
-    found: Floats = start.astype(np.float32)
-    loss = _loss(data, ridge, found)
+    here = _reached(data, ridge, start.astype(np.float32))
     for _ in range(effort.newton):
-        step, size = _newton(data, ridge, found, effort.solve), np.float32(1)
-        while (after := _loss(data, ridge, found + size * step)) > loss and size > _LEAST:
+        step, size = _newton(data, ridge, here, effort.solve), np.float32(1)
+        while (
+            there := _reached(data, ridge, here.at + size * step)
+        ).loss > here.loss and size > _LEAST:
             size /= np.float32(2)
-        found = (found + size * step).astype(np.float32)
-        if loss - after <= _GAIN * max(1.0, loss):
+        before, here = here.loss, there
+        if before - here.loss <= _GAIN * max(1.0, before):
             break
-        loss = after
-    return found
+    return here.at
+
+
+class _Reached(NamedTuple):
+    """Coefficients on the way, and what they make of the rows."""
+
+    at: Floats
+    logits: Floats
+    loss: float
 
 
 def probability(logits: Floats) -> Floats:
@@ -65,15 +73,15 @@ def probability(logits: Floats) -> Floats:
     return chances
 
 
-def _loss(data: Labelled, ridge: Ridge, at: Floats) -> float:
+def _reached(data: Labelled, ridge: Ridge, at: Floats) -> _Reached:
     logits = data.rows @ at
     misfit = data.weights @ (np.logaddexp(0, logits) - data.labels * logits)
-    return float(misfit + 0.5 * (ridge.precision @ (at - ridge.centre) ** 2))
+    return _Reached(at, logits, float(misfit + 0.5 * (ridge.precision @ (at - ridge.centre) ** 2)))
 
 
-def _newton(data: Labelled, ridge: Ridge, at: Floats, most: int) -> Floats:
+def _newton(data: Labelled, ridge: Ridge, here: _Reached, most: int) -> Floats:
     """Solve for the Newton step, with the diagonal as preconditioner."""
-    chances = probability(data.rows @ at)
+    at, chances = here.at, probability(here.logits)
     curve = data.weights * np.maximum(chances * (1 - chances), np.float32(1e-6))
     left = -(data.rows.T @ (data.weights * (chances - data.labels)))
     left -= ridge.precision * (at - ridge.centre)

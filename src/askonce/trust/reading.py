@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from functools import lru_cache
+from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -17,7 +16,7 @@ from askonce.trust.tokens import Token, normalised, tokens
 from askonce.trust.words import form, groups, stem
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 _NEGATORS = listed("not no never without neither nor except")
 _WH = listed("what where who when why how that there it he she here let")
@@ -59,21 +58,32 @@ def equal(one: Reading, other: Reading) -> bool:
     return one.folded == other.folded or one.plain == other.plain
 
 
-_SHORT = 256
+SHORT = 256
 """Characters up to which a reading is remembered: 2,048 of them take 48 MiB at most."""
+_MOST = 2048
 
 
 def analyse(text: str) -> Reading:
     """Read a text; linear in its length."""
-    return _remembered(text) if len(text) <= _SHORT else _read(text)
+    return remembered(text, None) if len(text) <= SHORT else read(text)
 
 
-@lru_cache(maxsize=2048)
-def _remembered(text: str) -> Reading:
-    return _read(text)
+_latest: OrderedDict[str, Reading] = OrderedDict()
 
 
-def _read(text: str) -> Reading:
+def remembered(text: str, known: Callable[[], Reading | None] | None) -> Reading:
+    """The reading of a short text; known: gives it, if it can, sooner than it could be made."""
+    found = _latest.pop(text, None)
+    if found is None:
+        found = (known() if known is not None else None) or read(text)
+    _latest[text] = found
+    if len(_latest) > _MOST:
+        _latest.popitem(last=False)
+    return found
+
+
+def read(text: str) -> Reading:
+    """Read a text anew."""
     plain = normalised(text)
     found = numbered(tokens(plain))
     spelt = tuple([token.text for token in found])
@@ -102,6 +112,22 @@ def _read(text: str) -> Reading:
         initials="".join([word[:1] for word in words]),
         said=said,
         legible=_legible(plain),
+    )
+
+
+def lean(reading: Reading) -> Reading:
+    """Without what `whole` makes anew of the rest."""
+    plain = () if reading.plain == reading.words else reading.plain
+    return msgspec.structs.replace(reading, plain=plain, bag={}, said=_NONE)
+
+
+def whole(reading: Reading) -> Reading:
+    """What `lean` was made of."""
+    return msgspec.structs.replace(
+        reading,
+        plain=reading.plain or reading.words,
+        bag=_counted(reading.forms),
+        said=frozenset(reading.words),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from askonce.trust.comparison import SOFT_FORMS, Comparison
@@ -163,20 +164,17 @@ def _order(left: Forms, right: Forms) -> list[int]:
     """Where the left content words stand on the right; each occurs once in both."""
     if min(len(left), len(right)) < _LEAST_ORDER:
         return []
-    ours, theirs = _once(_levelled(left)), _once(_levelled(right))
-    return [
-        theirs[word]
-        for word, place in ours.items()
-        if place >= 0 and theirs.get(word, -1) >= 0 and word not in SOFT_FORMS
-    ]
+    theirs = _once(right)
+    return [theirs[word] for word in _once(left) if word in theirs]
 
 
-def _once(forms: Sequence[str]) -> dict[str, int]:
-    """The place of each form, -1 for one that occurs more than once; in order."""
+@lru_cache(maxsize=256)
+def _once(forms: Forms) -> dict[str, int]:
+    """The place of each content form that occurs once, in order."""
     places: dict[str, int] = {}
-    for place, word in enumerate(forms):
+    for place, word in enumerate(_levelled(forms)):
         places[word] = -1 if word in places else place
-    return places
+    return {word: place for word, place in places.items() if place >= 0 and word not in SOFT_FORMS}
 
 
 _LEAST_ORDER = 3

@@ -17,8 +17,10 @@ _PARTING = frozenset({"and", "or", "plus", "but"})
 
 def misplaced(pair: Comparison) -> bool:
     """Whether both texts hold the same numbers, but not for the same things."""
+    if not pair.left.numbers:
+        return False
     left, right = _sequence(pair.left.forms), _sequence(pair.right.forms)
-    if not left or sorted(left) != sorted(right):
+    if sorted(left) != sorted(right):
         return False
     if left == right:
         return False

@@ -199,6 +199,8 @@ def requoted(one: Surface, other: Surface) -> bool:
 def recased(one: Surface, other: Surface) -> bool:
     """Whether a word that both texts hold is written in another case that carries meaning."""
     odd: Iterable[str] = (one.odd | other.odd) & one.words & other.words
+    if not odd:
+        return False
     named = one.naming or other.naming or not (one.text.isascii() and other.text.isascii())
     odd = odd if named else [word for word in odd if _is_telling(word)]
     if not odd:

@@ -153,14 +153,16 @@ class Memory:
 
     def add(self, rows: NDArray[np.floating]) -> None:
         """Keep these rows."""
-        for row in rows:
+        while len(rows):
             if self._next == len(self._rows) < self._limit:
                 room = min(len(self._rows), self._limit - len(self._rows))
                 self._rows = np.concatenate([self._rows, np.zeros_like(self._rows[:room])])
             self._next %= self._limit
-            self._rows[self._next] = row
-            self._next += 1
+            fit = min(len(rows), len(self._rows) - self._next)
+            self._rows[self._next : self._next + fit] = rows[:fit]
+            self._next += fit
             self.count = max(self.count, self._next)
+            rows = rows[fit:]
 
     @property
     def rows(self) -> NDArray[np.floating]:
@@ -222,7 +224,9 @@ class Learner:
         self._fitted = self._learned
         now = self.coefficients
         rows = self._rows.rows
-        pairs = np.column_stack([rows[:, :-2], self._products.rows]).astype(np.float32)
+        width = rows.shape[1] - 2
+        pairs = np.empty((len(rows), len(now.pair)), dtype=np.float32)
+        pairs[:, :width], pairs[:, width:] = rows[:, :-2], self._products.rows
         pair = fit(Labelled(pairs, rows[:, -2], rows[:, -1]), self._pairs, now.pair, WARM)
         votes = self._votes.rows
         data = Labelled(votes[:, :-2], votes[:, -2], votes[:, -1])

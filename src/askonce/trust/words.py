@@ -185,16 +185,19 @@ def misspelt(short: str, long: str) -> bool:
 
 
 _SERIES = listed("at it id an en in yn on os as ol yl olon")
+_SERIES_LENGTHS = sorted({len(end) for end in _SERIES})
 
 
 def _of_series(one: str, other: str) -> bool:
     """Whether the endings are those of substances of one family: nitrate and nitrite."""
     one, other = one.removesuffix("e"), other.removesuffix("e")
-    return any(
-        one.endswith(end) and other.endswith(counter) and one[: -len(end)] == other[: -len(counter)]
-        for end in _SERIES
-        for counter in _SERIES - {end}
-    )
+    for length in _SERIES_LENGTHS:
+        base, end = one[:-length], one[-length:]
+        if end in _SERIES and other.startswith(base):
+            counter = other[len(base) :]
+            if counter in _SERIES and counter != end:
+                return True
+    return False
 
 
 def _within(one: str, other: str, slips: int) -> bool:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["load", "store"]
 T = TypeVar("T")
-NAP: Final = Seconds(0.01)
+NAP: Final = Seconds(0.02)
 """For which an engine that has nothing else to do waits before it looks again: what it would do
 instead takes the processor from those who bring what it waits for."""
 

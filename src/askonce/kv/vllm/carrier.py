@@ -28,8 +28,10 @@ if TYPE_CHECKING:
     from askonce.kv.vllm.staging import Bytes
     from askonce.ports import Clock
 
-_PART = 8 * 1024 * 1024
-"""Bytes of a job: a load in several parts is received and copied at the same time."""
+_PART = 3 * 1024 * 1024
+"""Bytes of a job at least: a load in several parts is received and copied at the same time."""
+_PARTS = 128
+"""Jobs that all room together makes at most: the pool takes up no more than some hundreds."""
 _SPARE = 0.5
 """Seconds past the pool's deadline after which a load is given up, come what may."""
 _log = logging.getLogger(__name__)
@@ -84,7 +86,7 @@ class Carrier:
         self._clock = clock or SystemClock()
         size = sum(layer.shape[1] for layer in layers)
         self._loads, self._stores = (Staging(size, staging_bytes // 2) for _ in range(2))
-        self._per_job = max(1, _PART // size)
+        self._per_job = max(1, max(_PART, staging_bytes // 2 // _PARTS) // size)
         self._numbers = count()
         self._parts: dict[int, _Part] = {}
         self._loading: dict[str, _Loading] = {}

@@ -85,7 +85,7 @@ class Engine:
             engine.step()
         engine.abort_request(names)
         end = time.monotonic() + 20
-        while engine.has_unfinished_requests() and time.monotonic() < end:
+        while self._core().scheduler.requests and time.monotonic() < end:
             engine.step()
         self._settle()
         return self.figures()

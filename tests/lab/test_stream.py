@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from askonce.lab.players import Static
 from askonce.lab.stream import (
     Choice,
     Near,
@@ -110,6 +109,6 @@ def test_all_static_thresholds_at_once_do_as_one_by_one(count: int) -> None:
     order, floors = shuffled(count, 3), (-0.5, 0.7, 0.9, 0.99)
     logs = play_static(order, neighbourhood, groups, floors)
     for floor, log in zip(floors, logs, strict=True):
-        one = play(order, neighbourhood, Static(floor), groups, k=1)
+        one = play(order, neighbourhood, Bare(floor), groups, k=1)
         assert log.hit.tolist() == one.hit.tolist()
         assert log.wrong.tolist() == one.wrong.tolist()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from askonce.lab.compare import Outcome
+from askonce.lab.outcomes import Outcome
 from askonce.lab.scoring import Tally
 from askonce.lab.verdicts import (
     ERRING,

@@ -76,7 +76,7 @@ def _folder(said: str) -> Path:
 
 def _replayed(config: Config, arguments: argparse.Namespace, folder: Path) -> SuiteReport:
     from askonce.lab import suite
-    from askonce.lab.compare import SHARES
+    from askonce.lab.outcomes import SHARES
 
     options = suite.SuiteOptions(
         orders=arguments.orders,

@@ -11,10 +11,10 @@ import msgspec
 import numpy as np
 
 from askonce.errors import ConfigError
-from askonce.lab.compare import FLOORS
 from askonce.lab.live import Live
 from askonce.lab.measured import Measured
-from askonce.lab.players import Budgeted, ByCosine, PerEntry
+from askonce.lab.outcomes import FLOORS
+from askonce.lab.players import ByCosine, PerEntry
 from askonce.lab.scoring import Tally
 from askonce.lab.stream import Neighbourhood, by_group, erring, play, play_static, shuffled
 from askonce.lab.together import Together, Troupe
@@ -82,6 +82,8 @@ class Ran(msgspec.Struct, frozen=True):
     """Its first questions alone."""
     late: float
     """Hit share of its last questions."""
+    audits: int
+    """Hits that the engine was asked about all the same."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,7 +149,7 @@ def _alone(asked: Questions, plan: Plan, line: Line, seed: int) -> list[Log]:
     order = shuffled(len(asked.groups), seed)
     player: Player = PerEntry(line.setting, seed)
     if line.rule == "cosine":
-        player = Budgeted(ByCosine(), _ledger(line, seed))
+        player = ByCosine(_ledger(line, seed))
     return [play(order, asked.neighbourhood, player, asked.groups, k=plan.neighbours)]
 
 
@@ -180,4 +182,4 @@ def played(job: Job, seed: int) -> list[Ran]:
 def _ran(log: Log) -> Ran:
     first = Tally(len(log.hit[:EARLY]), int(log.hit[:EARLY].sum()), int(log.wrong[:EARLY].sum()))
     whole = Tally(len(log.hit), int(log.hit.sum()), int(log.wrong.sum()))
-    return Ran(whole, first, float(log.hit[-LATE:].mean()))
+    return Ran(whole, first, float(log.hit[-LATE:].mean()), int((log.hit & log.audited).sum()))

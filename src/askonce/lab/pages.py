@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from askonce.errors import MissingExtra
 from askonce.lab.columns import aligned
-from askonce.lab.compare import FLOORS, plot
-from askonce.lab.compare import render as render_stream
+from askonce.lab.outcomes import FLOORS, plot
+from askonce.lab.outcomes import render as render_stream
 from askonce.lab.verdicts import SuiteReport, TrapRow, Verdict, best_static, share, verdicts
 
 if TYPE_CHECKING:

@@ -1,50 +1,31 @@
-"""Caches to compare on one stream: a bare threshold, one estimator an entry, and the ledger."""
+"""Caches to compare AskOnce with: one estimator an entry, and cosine under the ledger."""
 
 from __future__ import annotations
 
 import random
 from math import exp, log
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from askonce.lab.stream import Choice
 from askonce.trust.asked import Place
 from askonce.trust.evidence import Label, odds_of_cosine
-from askonce.trust.prior import shipped
-from askonce.trust.verifier import Learner, Look, Seen, Text, score, see
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
-
     from numpy.typing import NDArray
 
     from askonce.lab.stream import Near
     from askonce.trust.budget import Decision
+    from askonce.trust.evidence import Source
     from askonce.trust.ledger import Ledger
 
 _HERE = Place(b"lab", b"lab")
-_HEAVIEST = 5.0
 
 OBSERVATIONS = 6
 """Labels that an entry needs before it may answer, in the per-entry estimator."""
 _REMEMBERED = 64
 _DOUBTS = tuple(0.01 * step for step in range(1, 50))
-
-
-class Static:
-    """Serves the nearest at or above a fixed cosine."""
-
-    def __init__(self, floor: float) -> None:
-        """floor: least cosine."""
-        self._floor = floor
-
-    def choose(self, query: int, near: Near) -> Choice:  # noqa: ARG002 - a Player's face
-        """The nearest, or a miss."""
-        return Choice(0 if len(near.rows) and near.cosines[0] >= self._floor else -1)
-
-    def learn(self, query: int, near: Near, same: NDArray[np.bool_], choice: Choice) -> None:
-        """Nothing to learn."""
 
 
 class Observed(NamedTuple):
@@ -125,67 +106,14 @@ def _quantile(share: float) -> float:
     return float(tail - (2.30753 + 0.27061 * tail) / (1 + 0.99229 * tail + 0.04481 * tail * tail))
 
 
-class Scorer(Protocol):
-    """Which neighbour to serve, and the log odds that it is right."""
-
-    def score(self, query: int, near: Near) -> tuple[int, float]:
-        """Place among the near and log odds; there is at least one."""
-        ...
-
-    def learn(self, same: NDArray[np.bool_], weight: float) -> None:
-        """Labels of the near that were scored last."""
-        ...
-
-
 class ByCosine:
-    """The nearest, by cosine alone."""
+    """The nearest, under the product's ledger with nothing but the cosine to go by."""
 
-    def score(self, query: int, near: Near) -> tuple[int, float]:  # noqa: ARG002 - a Scorer's face
-        """Nearest first."""
-        return 0, odds_of_cosine(float(near.cosines[0]))
-
-    def learn(self, same: NDArray[np.bool_], weight: float) -> None:
-        """Nothing to learn."""
-
-
-class ByVerifier:
-    """What the verifier says, which learns as it goes."""
-
-    def __init__(self, texts: Sequence[Text], answers: Sequence[Hashable]) -> None:
-        """Texts ready to compare, and ids of their answers: equal ids, same answer."""
-        self._texts = texts
-        self._answers = answers
-        self._learner = Learner(shipped(), len(texts[0].vector))
-        self._look: Look | None = None
-
-    def score(self, query: int, near: Near) -> tuple[int, float]:
-        """The likeliest answer's likeliest neighbour."""
-        rows = near.rows.tolist()
-        seen = self._see(query, near, rows)
-        self._look = score(self._learner.coefficients, seen, [self._answers[row] for row in rows])
-        return self._look.best, float(self._look.logits.max())
-
-    def learn(self, same: NDArray[np.bool_], weight: float) -> None:
-        """Teach the look that was scored last; refit when it is time."""
-        if self._look is not None:
-            self._learner.learn(self._look, same.tolist(), weight)
-            if self._learner.due:
-                self._learner.refit()
-
-    def _see(self, query: int, near: Near, rows: Sequence[int]) -> Seen:
-        return see(self._texts[query], [self._texts[row] for row in rows], near.cosines)
-
-
-class Budgeted:
-    """A scorer under a ledger: the product's rule."""
-
-    def __init__(self, scorer: Scorer, ledger: Ledger) -> None:
-        """Take both fresh."""
-        self._scorer = scorer
+    def __init__(self, ledger: Ledger) -> None:
+        """Take it fresh."""
         self._ledger = ledger
-        self._place = -1
-        self._score = 0.0
         self._decision: Decision | None = None
+        self._odds = 0.0
 
     def choose(self, query: int, near: Near) -> Choice:
         """Serve if the ledger says so."""
@@ -194,15 +122,13 @@ class Budgeted:
             self._decision = None
             self._ledger.decide(_HERE, None, request)
             return Choice()
-        self._place, self._score = self._scorer.score(query, near)
-        self._decision = self._ledger.decide(_HERE, self._score, request)
-        return Choice(self._place, self._decision.audit) if self._decision.serve else Choice()
+        self._odds = odds_of_cosine(float(near.cosines[0]))
+        self._decision = self._ledger.decide(_HERE, self._odds, request)
+        return Choice(0, self._decision.audit) if self._decision.serve else Choice()
 
     def learn(self, query: int, near: Near, same: NDArray[np.bool_], choice: Choice) -> None:  # noqa: ARG002 - a Player's face
-        """The served or would-be candidate's verdict is evidence; all of them teach the scorer."""
+        """The verdict on what was served, or might have been, is evidence."""
         if self._decision is not None:
-            chance = self._decision.chance
-            source = "audit" if choice.audited else "miss"
-            wrong = not same[self._place]
-            self._ledger.learn(_HERE, Label(self._score, bool(wrong), source, chance))  # type: ignore[arg-type]
-            self._scorer.learn(same, min(_HEAVIEST, 1 / chance))
+            source: Source = "audit" if choice.audited else "miss"
+            label = Label(self._odds, bool(not same[0]), source, self._decision.chance)
+            self._ledger.learn(_HERE, label)

@@ -10,8 +10,8 @@ import msgspec
 
 from askonce.errors import ConfigError
 from askonce.lab import pairwise, sets
-from askonce.lab.compare import SHARES, Outcome
 from askonce.lab.jobs import Line, Plan, Questions, Ran, jobs, lines, played, questions
+from askonce.lab.outcomes import SHARES, Outcome
 from askonce.lab.readings import Readings
 from askonce.lab.verdicts import StreamResult, SuiteReport, exceeds
 from askonce.lab.workers import processes, spread
@@ -203,4 +203,5 @@ def _outcome(line: Line, runs: Sequence[Ran]) -> Outcome:
     over = sum(exceeds(run.tally, line.setting, line.per) for run in runs) if learns else 0
     late = sum(run.late for run in runs) / len(runs)
     early = tuple(run.early for run in runs) if learns and line.per == "hit" else ()
-    return Outcome(line.rule, line.setting, tuple(run.tally for run in runs), late, over, early)
+    tallies, audits = tuple(run.tally for run in runs), sum(run.audits for run in runs)
+    return Outcome(line.rule, line.setting, tallies, late, over, early, audits)

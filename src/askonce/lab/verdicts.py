@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from askonce.lab.compare import Outcome
+from askonce.lab.outcomes import Outcome
 from askonce.trust.bound import excess_chance
 
 if TYPE_CHECKING:

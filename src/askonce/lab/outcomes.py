@@ -1,67 +1,47 @@
-"""The same stream under several rules: what each would have served, and how much of it wrongly."""
+"""One stream under several rules: what each would have served, and how much of it wrongly."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from askonce.errors import MissingExtra
-from askonce.lab.players import Budgeted, ByCosine, ByVerifier, PerEntry, Static
 from askonce.lab.scoring import Tally
-from askonce.lab.stream import Neighbourhood, Player, play, shuffled
-from askonce.trust.bound import excess_chance
-from askonce.trust.budget import Budget
-from askonce.trust.ledger import Ledger, Policy
-from askonce.trust.verifier import Text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 FLOORS = (0.80, 0.85, 0.88, 0.90, 0.92, 0.94, 0.95, 0.96, 0.97, 0.98, 0.99)
 SHARES = (0.005, 0.01, 0.02, 0.05)
 
-_HEADER = ("rule", "setting", "hits %", "least", "most", "late", "wrong %", "/1000", "over")
-_LATE = 0.2
+_HEADER = (
+    "rule",
+    "setting",
+    "hits %",
+    "least",
+    "most",
+    "late",
+    "wrong %",
+    "/1000",
+    "audits %",
+    "over",
+)
 _OURS = "#0a5c8c"
 _LOOKS: dict[str, dict[str, Any]] = {
     "static": {"color": "0.45", "marker": ".", "markersize": 3, "linewidth": 1},
     "per-entry": {"color": "#b8860b", "marker": "s", "linewidth": 1.2},
     "cosine": {"color": "#a33", "marker": "^", "linewidth": 1.2},
-    "verifier": {"color": _OURS, "marker": "D", "linewidth": 2},
     "askonce": {"color": _OURS, "marker": "D", "linewidth": 2},
 }
 _TOLD = {
     "static": "bare threshold, in hindsight",
     "per-entry": "estimator for each entry",
     "cosine": "cosine under the same budgets",
-    "verifier": "verifier under the budgets",
     "askonce": "AskOnce; dots: single orders",
 }
 _WIDEST = 8
-
-
-class Material(msgspec.Struct, frozen=True):
-    """A set of questions, ready to be asked; `texts[i].vector` is row i of the neighbourhood."""
-
-    name: str
-    texts: Sequence[Text]
-    groups: Sequence[Hashable]
-    neighbourhood: Neighbourhood
-
-
-class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """How to compare."""
-
-    orders: int = 5
-    limit: int = 0
-    """Questions of each order; 0 takes all."""
-    neighbours: int = 8
-    per: str = "hit"
-    """What the budgets are counted per, `hit` or `request`."""
-    shares: tuple[float, ...] = SHARES
-    floors: tuple[float, ...] = FLOORS
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -71,11 +51,13 @@ class Outcome(msgspec.Struct, frozen=True):
     setting: float
     runs: tuple[Tally, ...]
     late: float
-    """Hit share over the last fifth of each order."""
+    """Hit share of the last questions of each order."""
     over: int
     """Runs whose wrong hits exceed the setting beyond chance, at 5 %; 0 for thresholds."""
     early: tuple[Tally, ...] = ()
     """The start of each order alone, where it was told apart."""
+    audits: int = 0
+    """Hits of all orders that the engine was asked about all the same."""
 
     @property
     def total(self) -> Tally:
@@ -84,51 +66,6 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 _FIELDS = ("asked", "hits", "wrong")
-
-Made = Callable[[int], Player]
-
-
-def compare(material: Material, options: Options) -> list[Outcome]:
-    """Every rule at every setting; orders and audits are fixed by seeds."""
-    found = [
-        _outcome(material, options, ("static", floor), _static(floor)) for floor in options.floors
-    ]
-    for share in options.shares:
-        for rule, made in _learning(material, options, share).items():
-            found.append(_outcome(material, options, (rule, share), made))
-    return found
-
-
-def _static(floor: float) -> Made:
-    return lambda _: Static(floor)
-
-
-def _learning(material: Material, options: Options, share: float) -> dict[str, Made]:
-    policy = Policy(budget=msgspec.convert({"share": share, "per": options.per}, Budget))
-    return {
-        "per-entry": lambda seed: PerEntry(share, seed),
-        "cosine": lambda seed: Budgeted(ByCosine(), Ledger(policy, b"%d" % seed)),
-        "verifier": lambda seed: Budgeted(
-            ByVerifier(material.texts, material.groups), Ledger(policy, b"%d" % seed)
-        ),
-    }
-
-
-def _outcome(material: Material, options: Options, named: tuple[str, float], made: Made) -> Outcome:
-    runs, late, over = [], 0.0, 0
-    for seed in range(options.orders):
-        order = shuffled(len(material.groups), seed, options.limit)
-        log = play(order, material.neighbourhood, made(seed), material.groups, k=options.neighbours)
-        tally = Tally(len(order), int(log.hit.sum()), int(log.wrong.sum()))
-        runs.append(tally)
-        late += float(log.hit[-max(1, int(_LATE * len(order))) :].mean()) / options.orders
-        over += named[0] != "static" and _exceeds(tally, named[1], options.per)
-    return Outcome(*named, tuple(runs), late, over)
-
-
-def _exceeds(tally: Tally, share: float, per: str) -> bool:
-    of = tally.hits if per == "hit" else tally.asked
-    return of > 0 and excess_chance(tally.wrong, of, share) <= 0.05
 
 
 def render(name: str, outcomes: Sequence[Outcome]) -> str:
@@ -154,6 +91,7 @@ def _row(outcome: Outcome) -> tuple[str, ...]:
         f"{100 * outcome.late:.1f}",
         f"{100 * total.wrong_share:.2f}",
         f"{total.wrong_per_thousand:.2f}",
+        f"{100 * outcome.audits / max(total.hits, 1):.1f}",
         f"{outcome.over}/{len(outcome.runs)}",
     )
 

@@ -2,7 +2,7 @@
 PYTHON = $(shell scripts/find-python)
 BIN = .venv/bin
 ENGINES = REQUIRE_TEST_SERVERS=1 REQUIRE_ENGINES=1 TEST_SERVERS=$(CURDIR)/.venv/servers .venv-vllm/bin/python -m pytest -W default
-CORE = src/askonce/canonical/*,src/askonce/policy/*,src/askonce/trust/*,src/askonce/tiers/*,src/askonce/flow.py,src/askonce/kv/sketch.py,src/askonce/kv/reuse.py,src/askonce/kv/admission.py,src/askonce/kv/fit.py,src/askonce/kv/prefill.py,src/askonce/kv/gate.py,src/askonce/kv/ledger.py,src/askonce/kv/usage.py,src/askonce/kv/audit.py,src/askonce/kv/floats.py,src/askonce/kv/sights.py,src/askonce/kv/curves.py,src/askonce/kv/sizes.py,src/askonce/kv/plan.py,src/askonce/errors.py,src/askonce/events.py,src/askonce/units.py,src/askonce/config.py,src/askonce/ports/*
+CORE = src/askonce/canonical/*,src/askonce/policy/*,src/askonce/trust/*,src/askonce/trust/text/*,src/askonce/trust/account/*,src/askonce/tiers/*,src/askonce/flow.py,src/askonce/kv/sketch.py,src/askonce/kv/reuse.py,src/askonce/kv/admission.py,src/askonce/kv/fit.py,src/askonce/kv/prefill.py,src/askonce/kv/gate.py,src/askonce/kv/ledger.py,src/askonce/kv/usage.py,src/askonce/kv/audit.py,src/askonce/kv/floats.py,src/askonce/kv/sights.py,src/askonce/kv/curves.py,src/askonce/kv/sizes.py,src/askonce/kv/plan.py,src/askonce/errors.py,src/askonce/events.py,src/askonce/units.py,src/askonce/config.py,src/askonce/ports/*
 
 .PHONY: serve example story test test-stores test-kv test-kv-vllm servers check format lint lint-deploy types contracts coverage docs bench bench-stores bench-kv bench-kv-vllm bench-kv-storage bench-peers pins serve-env dev-env vllm-env clean
 

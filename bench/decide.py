@@ -134,8 +134,8 @@ class Bench:
 
     def __init__(self) -> None:
         """Make a desk that is warm with its first label."""
+        from askonce.trust.account.ledger import Policy
         from askonce.trust.desk import TrustDesk
-        from askonce.trust.ledger import Policy
         from askonce.trust.prior import shipped
         from askonce.trust.sight import Manners
         from askonce.units import Cosine
@@ -154,7 +154,7 @@ class Bench:
 
     def judge(self, case: Case, namespace: str = "bench") -> Verdict:
         """One decision."""
-        from askonce.trust.asked import Place
+        from askonce.trust.account.asked import Place
 
         place = Place(namespace.encode(), PARTITION)
         return self.desk.judge(place, case.text, case.read, case.near, f"r{next(self._number)}")

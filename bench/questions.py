@@ -14,9 +14,9 @@ from askonce.ports import IndexedText, Neighbour, ReadText
 from askonce.trust.alignment import pack, to_bytes
 from askonce.trust.kept import kept
 from askonce.trust.names import question_digest
-from askonce.trust.opposites import OPPOSITES
-from askonce.trust.reading import read as reading_of
-from askonce.trust.synonyms import SYNONYMS
+from askonce.trust.text.opposites import OPPOSITES
+from askonce.trust.text.reading import read as reading_of
+from askonce.trust.text.synonyms import SYNONYMS
 from askonce.units import Cosine, UnixTime
 
 if TYPE_CHECKING:

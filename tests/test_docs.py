@@ -9,7 +9,7 @@ import pytest
 from scripts import reference
 
 from askonce.policy.controls import CONTROL_HEADERS
-from askonce.trust.guards import GUARDS
+from askonce.trust.text.guards import GUARDS
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"

@@ -141,9 +141,9 @@ class Own:
         from askonce.embedders.onnx import OnnxEmbedder
         from askonce.stores.sqlite.store import SqliteStore
         from askonce.tiers.semantic import SemanticTier
-        from askonce.trust.asked import Place
+        from askonce.trust.account.asked import Place
+        from askonce.trust.account.ledger import Policy
         from askonce.trust.desk import TrustDesk
-        from askonce.trust.ledger import Policy
         from askonce.trust.prior import shipped
         from askonce.trust.sight import Manners
         from askonce.units import Cosine

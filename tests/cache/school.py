@@ -13,14 +13,14 @@ from askonce.judges.rules import RulesJudge
 from askonce.testing.answers import Asked, Chat
 from askonce.testing.embedders import TokenEmbedder
 from askonce.testing.evidence import MemoryEvidenceLog
-from askonce.trust.budget import Budget, Caution
+from askonce.trust.account.budget import Budget, Caution
+from askonce.trust.account.ledger import Policy
+from askonce.trust.account.purse import Price, Purse
+from askonce.trust.account.thrift import Thrift
 from askonce.trust.desk import TrustDesk
-from askonce.trust.ledger import Policy
 from askonce.trust.names import Namespaces, Rules
 from askonce.trust.prior import shipped
-from askonce.trust.purse import Price, Purse
 from askonce.trust.sight import Manners
-from askonce.trust.thrift import Thrift
 from askonce.units import Cosine, Seconds
 from askonce.worker import Worker
 

@@ -22,8 +22,8 @@ from askonce.testing.clock import FakeClock
 from askonce.testing.embedders import HashingEmbedder
 from askonce.testing.evidence import MemoryEvidenceLog
 from askonce.testing.verifiers import ScriptedVerifier
-from askonce.trust.asked import Place
-from askonce.trust.thrift import Thrift
+from askonce.trust.account.asked import Place
+from askonce.trust.account.thrift import Thrift
 from askonce.units import Seconds
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from askonce.config import EngineConfig, NamespaceConfig
 from askonce.testing.answers import Chat
 from askonce.testing.embedders import TokenEmbedder
 from askonce.testing.engine import FakeEngine
-from askonce.trust.asked import Place
-from askonce.trust.thrift import Thrift
+from askonce.trust.account.asked import Place
+from askonce.trust.account.thrift import Thrift
 from askonce.upstreams.embedded import EmbeddedEngine, embedded_command
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from askonce.ports import Verdict
 from askonce.testing import FakeClock, RecordingSink
 from askonce.testing.answers import Chat, Reply, refusal
 from askonce.testing.upstreams import ScriptedUpstream
-from askonce.trust.purse import Bill, Price, Purse
+from askonce.trust.account.purse import Bill, Price, Purse
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ from askonce.judges.cascade import CascadeJudge
 from askonce.judges.rules import OPENING, RulesJudge
 from askonce.ports import Verdict
 from askonce.testing.embedders import HashingEmbedder
-from askonce.trust.judge import Thresholds
+from askonce.trust.text.judge import Thresholds
 from askonce.units import Cosine
 
 pytestmark = pytest.mark.anyio

@@ -12,7 +12,7 @@ from askonce.lab.jobs import Questions
 from askonce.lab.measured import Measured
 from askonce.lab.stream import Neighbourhood
 from askonce.trust.alignment import pack
-from askonce.trust.reading import analyse
+from askonce.trust.text.reading import analyse
 from askonce.trust.verifier import Text
 
 if TYPE_CHECKING:

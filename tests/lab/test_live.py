@@ -10,12 +10,12 @@ from askonce.lab.live import Decided, Live
 from askonce.lab.measured import Direct
 from askonce.lab.mind import Known, Mind
 from askonce.lab.stream import Choice, Near
+from askonce.trust.account.budget import Decision
+from askonce.trust.account.ledger import Ledger, Policy
+from askonce.trust.account.thrift import Thrift
 from askonce.trust.alignment import pack
-from askonce.trust.budget import Decision
-from askonce.trust.ledger import Ledger, Policy
-from askonce.trust.reading import analyse
 from askonce.trust.sight import Manners
-from askonce.trust.thrift import Thrift
+from askonce.trust.text.reading import analyse
 from askonce.trust.verifier import Text
 from askonce.units import Cosine
 

@@ -8,7 +8,7 @@ import pytest
 from askonce.lab.measured import Direct, Measured, Sight
 from askonce.lab.stream import Near, Neighbourhood
 from askonce.trust.alignment import pack
-from askonce.trust.reading import analyse
+from askonce.trust.text.reading import analyse
 from askonce.trust.verifier import Seen, Text, see
 
 _THINGS = ("password", "router", "two invoices", "parcel", "kitchen", "garden")

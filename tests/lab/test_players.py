@@ -7,8 +7,8 @@ import pytest
 
 from askonce.lab.players import ByCosine, Observed, PerEntry, careful_chance, fit_curve
 from askonce.lab.stream import Neighbourhood, play, shuffled
-from askonce.trust.budget import Budget
-from askonce.trust.ledger import Ledger, Policy
+from askonce.trust.account.budget import Budget
+from askonce.trust.account.ledger import Ledger, Policy
 
 _GROUPS = 40
 _EACH = 25

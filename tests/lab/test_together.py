@@ -12,8 +12,8 @@ from askonce.lab.live import Live
 from askonce.lab.mind import Mind
 from askonce.lab.stream import by_group, erring, shuffled
 from askonce.lab.together import Together, Troupe
-from askonce.trust.budget import Budget
-from askonce.trust.ledger import Ledger, Policy
+from askonce.trust.account.budget import Budget
+from askonce.trust.account.ledger import Ledger, Policy
 from askonce.trust.sight import Manners
 from askonce.units import Cosine
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from askonce.lab.jobs import Questions
     from askonce.lab.stream import Log
-    from askonce.trust.asked import Place
-    from askonce.trust.evidence import Label
+    from askonce.trust.account.asked import Place
+    from askonce.trust.account.evidence import Label
 
 _SHARES = (0.01, 0.05, 0.3, 0.5)
 

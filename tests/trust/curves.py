@@ -7,10 +7,10 @@ from collections.abc import Callable
 from math import exp
 from typing import NamedTuple
 
-from askonce.trust.asked import Place
-from askonce.trust.bound import JudgeError
-from askonce.trust.evidence import Label, Source
-from askonce.trust.ledger import Ledger, Policy
+from askonce.trust.account.asked import Place
+from askonce.trust.account.bound import JudgeError
+from askonce.trust.account.evidence import Label, Source
+from askonce.trust.account.ledger import Ledger, Policy
 
 HERE = Place(b"support", b"prompt")
 

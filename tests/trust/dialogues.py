@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from askonce.canonical.conversation import Turn
-from askonce.trust.context import Side
+from askonce.trust.text.context import Side
 
 _FILE = Path(__file__).with_name("conversations.txt")
 _ROLES = {"u": "user", "a": "assistant"}

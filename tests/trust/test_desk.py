@@ -11,16 +11,16 @@ import pytest
 
 from askonce.ports import Evidence, IndexedText, Neighbour, ReadText
 from askonce.testing.embedders import TokenEmbedder
-from askonce.trust.asked import Place, Step, unpacked
-from askonce.trust.budget import Budget, Caution
+from askonce.trust.account.asked import Place, Step, unpacked
+from askonce.trust.account.budget import Budget, Caution
+from askonce.trust.account.ledger import Policy
+from askonce.trust.account.thrift import UNWATCHED, Thrift
 from askonce.trust.desk import TrustDesk
 from askonce.trust.labels import requests
-from askonce.trust.ledger import Policy
 from askonce.trust.looks import pack, unpack
 from askonce.trust.names import question_digest
 from askonce.trust.prior import shipped
 from askonce.trust.sight import Lesson, Manners, Verdict
-from askonce.trust.thrift import UNWATCHED, Thrift
 from askonce.units import Cosine, UnixTime
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from askonce.trust.comparison import compare
 from askonce.trust.differences import SIZE, Differences, fresh, keys, logits
-from askonce.trust.reading import analyse
+from askonce.trust.text.comparison import compare
+from askonce.trust.text.reading import analyse
 
 if TYPE_CHECKING:
     from askonce.trust.differences import Keys

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from askonce.trust import alignment, features
-from askonce.trust.comparison import compare
-from askonce.trust.reading import analyse
+from askonce.trust.text.comparison import compare
+from askonce.trust.text.reading import analyse
 
 
 def _row(asked: str, cached: str) -> dict[str, float]:

@@ -14,9 +14,9 @@ import pytest
 from bench.questions import asked, reworded
 
 from askonce.trust import alignment, differences, features
-from askonce.trust.comparison import compare
-from askonce.trust.guards import verdicts
-from askonce.trust.reading import analyse
+from askonce.trust.text.comparison import compare
+from askonce.trust.text.guards import verdicts
+from askonce.trust.text.reading import analyse
 
 KNOWN = "4558e8844e0bfbb3723ae64040e73130"
 

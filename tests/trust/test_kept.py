@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from askonce.trust import kept as kept_
-from askonce.trust import reading
 from askonce.trust.alignment import pack, to_bytes
 from askonce.trust.kept import kept, parted
-from askonce.trust.reading import SHORT, Reading, analyse
+from askonce.trust.text import reading
+from askonce.trust.text.reading import SHORT, Reading, analyse
 
 _TEXT = "How do I reset 2 of my routers in Oslo?"
 _DIM = 12

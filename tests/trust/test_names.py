@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from askonce.trust.budget import Budget
+from askonce.trust.account.budget import Budget
 from askonce.trust.names import SHARED, Namespaces, Rules, question_digest
 
 NAMES = Namespaces(

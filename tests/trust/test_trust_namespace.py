@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from askonce.trust.account.thrift import Spending, Thrift
 from askonce.trust.namespace import Namespace
 from askonce.trust.prior import shipped
-from askonce.trust.thrift import Spending, Thrift
 from askonce.trust.verifier import Learner
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from askonce.trust.alignment import pack
 from askonce.trust.prior import shipped
-from askonce.trust.reading import analyse
+from askonce.trust.text.reading import analyse
 from askonce.trust.verifier import Coefficients, Learner, Look, Memory, Text, rested, score, see
 
 DIM = 48

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from askonce.cache.pieces import Cutter
 from askonce.canonical.answer import facts, read_completion
 from askonce.errors import AnswerUnusable, RequestError, UpstreamError
-from askonce.trust.purse import Bill, tokens_of
+from askonce.trust.account.purse import Bill, tokens_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

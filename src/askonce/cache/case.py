@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from askonce.canonical.answer import Answer
     from askonce.canonical.entry import Entry
     from askonce.ports import Neighbour
-    from askonce.trust.asked import Place
+    from askonce.trust.account.asked import Place
     from askonce.trust.sight import Verdict
 
 JUDGED = 4

@@ -17,13 +17,13 @@ from askonce.cache.steps import Skipped
 from askonce.errors import EntryUnreadable, StoreError
 from askonce.events import Judged, TrustMoved
 from askonce.ports import Evidence
-from askonce.trust.allowance import Allowance
-from askonce.trust.asked import Place
-from askonce.trust.budget import chance
-from askonce.trust.evidence import LEAST_AUDIT
+from askonce.trust.account.allowance import Allowance
+from askonce.trust.account.asked import Place
+from askonce.trust.account.budget import chance
+from askonce.trust.account.evidence import LEAST_AUDIT
+from askonce.trust.account.thrift import UNWATCHED
 from askonce.trust.labels import LOST, one_look, requests, said, whole_requests
 from askonce.trust.names import question_digest
-from askonce.trust.thrift import UNWATCHED
 from askonce.units import Seconds
 from askonce.worker import WorkerBusy, WorkerClosed, gently
 
@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     )
     from askonce.tiers.exact import ExactTier
     from askonce.tiers.semantic import Finding, SemanticTier
+    from askonce.trust.account.purse import Purse
     from askonce.trust.desk import TrustDesk
     from askonce.trust.names import Mode, Namespaces
-    from askonce.trust.purse import Purse
     from askonce.trust.sight import Sight, Verdict
     from askonce.worker import Worker
 

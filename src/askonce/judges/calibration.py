@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from askonce.trust.judge_error import estimate
+from askonce.trust.account.judge_error import estimate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from askonce.ports import Agreement, Judge
-    from askonce.trust.judge_error import Measured, Truth
+    from askonce.trust.account.judge_error import Measured, Truth
 
 
 class AnswerPair(msgspec.Struct, frozen=True):

@@ -17,12 +17,12 @@ import msgspec
 
 from askonce.errors import UpstreamError
 from askonce.ports import UpstreamRequest, Verdict
-from askonce.trust.allowance import Allowance
-from askonce.trust.purse import Bill
+from askonce.trust.account.allowance import Allowance
+from askonce.trust.account.purse import Bill
 
 if TYPE_CHECKING:
     from askonce.ports import Agreement, Clock, Upstream
-    from askonce.trust.purse import Purse
+    from askonce.trust.account.purse import Purse
 
 PROMPT_VERSION = 1
 

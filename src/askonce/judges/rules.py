@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from askonce.errors import EmbedderError
-from askonce.trust.judge import Thresholds, compare, with_similarity
+from askonce.trust.text.judge import Thresholds, compare, with_similarity
 from askonce.units import Cosine
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from askonce.lab.scoring import Tally
 from askonce.lab.stream import Neighbourhood, by_group, erring, play, play_static, shuffled
 from askonce.lab.together import Together, Troupe
 from askonce.lab.verdicts import PER_REQUEST
-from askonce.trust.bound import FLAWLESS, judge_error
-from askonce.trust.budget import Budget
-from askonce.trust.ledger import Ledger, Policy
+from askonce.trust.account.bound import FLAWLESS, judge_error
+from askonce.trust.account.budget import Budget
+from askonce.trust.account.ledger import Ledger, Policy
 from askonce.trust.sight import Manners
 from askonce.units import Cosine
 

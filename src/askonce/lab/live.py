@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from askonce.lab.stream import Choice
-from askonce.trust.asked import Place
-from askonce.trust.budget import chance
-from askonce.trust.evidence import Label
-from askonce.trust.guards import veto
-from askonce.trust.thrift import Spending
+from askonce.trust.account.asked import Place
+from askonce.trust.account.budget import chance
+from askonce.trust.account.evidence import Label
+from askonce.trust.account.thrift import Spending
+from askonce.trust.text.guards import veto
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from askonce.lab.mind import View
-    from askonce.trust.evidence import Source
-    from askonce.trust.ledger import Ledger
+    from askonce.trust.account.evidence import Source
+    from askonce.trust.account.ledger import Ledger
     from askonce.trust.sight import Manners
 
 _HERE = Place(b"lab", b"lab")

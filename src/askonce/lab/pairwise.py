@@ -10,15 +10,15 @@ import numpy as np
 from askonce.lab import sets
 from askonce.lab.verdicts import PairRecall, Timing, TrapRow
 from askonce.ports import IndexedText, Neighbour, ReadText
+from askonce.trust.account.asked import Place
+from askonce.trust.account.ledger import Policy
 from askonce.trust.alignment import to_bytes
-from askonce.trust.asked import Place
 from askonce.trust.desk import TrustDesk
-from askonce.trust.guards import veto
 from askonce.trust.kept import kept
-from askonce.trust.ledger import Policy
 from askonce.trust.logistic import probability
 from askonce.trust.prior import shipped
 from askonce.trust.sight import Manners
+from askonce.trust.text.guards import veto
 from askonce.trust.verifier import Learner, Look, Text, score, see
 from askonce.units import Cosine, UnixTime
 

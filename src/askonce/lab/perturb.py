@@ -6,10 +6,10 @@ import re
 from typing import TYPE_CHECKING
 
 from askonce.lab.sets import Pair
-from askonce.trust.lexicon import SOFT
-from askonce.trust.opposites import OPPOSITES
-from askonce.trust.synonyms import SYNONYMS
-from askonce.trust.words import groups
+from askonce.trust.text.lexicon import SOFT
+from askonce.trust.text.opposites import OPPOSITES
+from askonce.trust.text.synonyms import SYNONYMS
+from askonce.trust.text.words import groups
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from askonce.lab.stream import Choice
-from askonce.trust.asked import Place
-from askonce.trust.evidence import Label, odds_of_cosine
+from askonce.trust.account.asked import Place
+from askonce.trust.account.evidence import Label, odds_of_cosine
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from askonce.lab.stream import Near
-    from askonce.trust.budget import Decision
-    from askonce.trust.evidence import Source
-    from askonce.trust.ledger import Ledger
+    from askonce.trust.account.budget import Decision
+    from askonce.trust.account.evidence import Source
+    from askonce.trust.account.ledger import Ledger
 
 _HERE = Place(b"lab", b"lab")
 

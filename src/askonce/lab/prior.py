@@ -15,9 +15,9 @@ from askonce.lab.perturb import made
 from askonce.lab.stream import Neighbourhood, shuffled
 from askonce.trust import features, prior
 from askonce.trust.alignment import TokenVectors, align
-from askonce.trust.comparison import compare
 from askonce.trust.logistic import Labelled, Ridge, fit, probability
-from askonce.trust.reading import analyse
+from askonce.trust.text.comparison import compare
+from askonce.trust.text.reading import analyse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -11,7 +11,7 @@ import numpy as np
 from askonce.errors import TextTooLong
 from askonce.ports import ReadText, SupportsTokens
 from askonce.trust.alignment import from_bytes
-from askonce.trust.reading import analyse
+from askonce.trust.text.reading import analyse
 from askonce.trust.verifier import Text
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from askonce.trust.guards import veto
+from askonce.trust.text.guards import veto
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

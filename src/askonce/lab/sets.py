@@ -11,7 +11,7 @@ import msgspec
 
 from askonce.canonical.request import Question, parse_chat, question_of
 from askonce.errors import ConfigError, RequestError
-from askonce.trust.context import Side, estranged
+from askonce.trust.text.context import Side, estranged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

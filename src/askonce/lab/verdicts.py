@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from askonce.lab.outcomes import Outcome
-from askonce.trust.bound import excess_chance
+from askonce.trust.account.bound import excess_chance
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

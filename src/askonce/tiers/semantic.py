@@ -9,9 +9,9 @@ import msgspec
 from askonce.errors import EmbedderBusy
 from askonce.events import GuardVetoed
 from askonce.ports import ReadText, SupportsTokens
-from askonce.trust.context import Side, estranged
-from askonce.trust.guards import veto
 from askonce.trust.kept import kept
+from askonce.trust.text.context import Side, estranged
+from askonce.trust.text.guards import veto
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -16,28 +16,28 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
+from askonce.trust.account.asked import Asked, Place, Step, What, unpacked
+from askonce.trust.account.budget import Decision, chance
+from askonce.trust.account.evidence import Label, cell_of, odds_of_cosine
+from askonce.trust.account.ledger import Ledger, Policy, Standing
+from askonce.trust.account.thrift import UNWATCHED, Spending
 from askonce.trust.alignment import from_bytes
 from askonce.trust.answers import SameAnswers
-from askonce.trust.asked import Asked, Place, Step, What, unpacked
-from askonce.trust.budget import Decision, chance
-from askonce.trust.evidence import Label, cell_of, odds_of_cosine
-from askonce.trust.guards import veto
 from askonce.trust.kept import parted
 from askonce.trust.labels import LOST
-from askonce.trust.ledger import Ledger, Policy, Standing
 from askonce.trust.looks import Seen, pack, unpack
 from askonce.trust.names import question_digest
 from askonce.trust.namespace import SIGHTED, Namespace
-from askonce.trust.reading import analyse
 from askonce.trust.sight import Lesson, Manners, Sight, Verdict
-from askonce.trust.thrift import UNWATCHED, Spending
+from askonce.trust.text.guards import veto
+from askonce.trust.text.reading import analyse
 from askonce.trust.verifier import Learner, Text, score, see
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from askonce.ports import Evidence, Neighbour, ReadText
-    from askonce.trust.evidence import Source
+    from askonce.trust.account.evidence import Source
     from askonce.trust.prior import Prior
 
 _SOURCES: dict[str, Source] = {

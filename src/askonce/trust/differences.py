@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from askonce.trust.comparison import Comparison
+    from askonce.trust.text.comparison import Comparison
 
     Floats = NDArray[np.float32]
     Keys = NDArray[np.int32]

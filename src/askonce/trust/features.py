@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from askonce.trust import alignment
-from askonce.trust.guards import GUARDS
+from askonce.trust.text.guards import GUARDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from askonce.trust.comparison import Comparison
+    from askonce.trust.text.comparison import Comparison
 
     Floats = alignment.Floats
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from askonce.trust.alignment import TokenVectors, from_bytes
-from askonce.trust.reading import SHORT, Reading, analyse, lean, remembered, whole
+from askonce.trust.text.reading import SHORT, Reading, analyse, lean, remembered, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,7 @@ _HEAD = b"read"
 def _rules() -> bytes:
     """Another one for other code or tables."""
     told = hashlib.blake2b(unicodedata.unidata_version.encode(), digest_size=8)
-    here = resources.files("askonce.trust").iterdir()
+    here = resources.files("askonce.trust.text").iterdir()
     for file in sorted(here, key=lambda each: each.name):
         if file.is_file():
             told.update(file.name.encode() + b"\0" + file.read_bytes())

@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from askonce.trust.budget import Budget
+from askonce.trust.account.budget import Budget
 
 Mode = Literal["off", "shadow", "on"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from askonce.trust.thrift import Telling
+from askonce.trust.account.thrift import Telling
 
 if TYPE_CHECKING:
-    from askonce.trust.thrift import Spending
+    from askonce.trust.account.thrift import Spending
     from askonce.trust.verifier import Learner
 
 SIGHTED = 0.5

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from askonce.trust.thrift import Thrift
+from askonce.trust.account.thrift import Thrift
 from askonce.units import Cosine, Seconds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from askonce.ports import Neighbour
-    from askonce.trust.asked import Place
+    from askonce.trust.account.asked import Place
     from askonce.trust.looks import Seen
     from askonce.trust.verifier import Learner, Look
 

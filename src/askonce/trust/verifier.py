@@ -14,9 +14,9 @@ import numpy as np
 from askonce.trust import differences, features
 from askonce.trust.agreement import agreement
 from askonce.trust.alignment import align
-from askonce.trust.comparison import compare
 from askonce.trust.logistic import WARM, Labelled, Ridge, fit, probability
 from askonce.trust.prior import column
+from askonce.trust.text.comparison import compare
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from askonce.trust.alignment import TokenVectors
     from askonce.trust.prior import Prior
-    from askonce.trust.reading import Reading
+    from askonce.trust.text.reading import Reading
 
     Floats = NDArray[np.float32]
 

@@ -16,13 +16,13 @@ from askonce.errors import ConfigError
 from askonce.judges.cascade import CascadeJudge
 from askonce.judges.llm import LlmJudge, LlmLimits
 from askonce.judges.rules import RulesJudge
-from askonce.trust.bound import JudgeError
-from askonce.trust.budget import PRESETS, Budget, Caution
-from askonce.trust.ledger import Policy
+from askonce.trust.account.bound import JudgeError
+from askonce.trust.account.budget import PRESETS, Budget, Caution
+from askonce.trust.account.ledger import Policy
+from askonce.trust.account.purse import Price, Purse
+from askonce.trust.account.thrift import Thrift
 from askonce.trust.names import Namespaces, Rules
-from askonce.trust.purse import Price, Purse
 from askonce.trust.sight import Manners
-from askonce.trust.thrift import Thrift
 from askonce.units import Cosine, Seconds
 from askonce.worker import Worker
 

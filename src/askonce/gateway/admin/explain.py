@@ -14,7 +14,7 @@ from askonce.errors import CacheFault
 from askonce.gateway.admin.entries import ShownEntry
 from askonce.gateway.admin.operations import Asked, Operation
 from askonce.gateway.chat import PATH
-from askonce.trust.guards import veto
+from askonce.trust.text.guards import veto
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -10,7 +10,7 @@ import msgspec
 
 from askonce.lab.traffic.repeats import AGES
 from askonce.lab.traffic.tables import percent, span
-from askonce.trust.bound import Tally, lower, upper
+from askonce.trust.account.bound import Tally, lower, upper
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,8 +8,8 @@ from askonce.lab.traffic.advice import FEW, Advice
 from askonce.lab.traffic.report import budget_of
 from askonce.lab.traffic.tables import percent
 from askonce.policy.controls import MAX_NAME
-from askonce.trust.bound import excess_chance
-from askonce.trust.budget import PRESETS
+from askonce.trust.account.bound import excess_chance
+from askonce.trust.account.budget import PRESETS
 from askonce.wiring import namespaces
 
 if TYPE_CHECKING:

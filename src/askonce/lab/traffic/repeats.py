@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from askonce.trust.judge import compare
+from askonce.trust.text.judge import compare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

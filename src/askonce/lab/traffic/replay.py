@@ -9,8 +9,8 @@ import numpy as np
 
 from askonce.lab.stream import Near, Neighbourhood
 from askonce.lab.traffic.rules import Found
-from askonce.trust.bound import Tally, upper
-from askonce.trust.judge import compare
+from askonce.trust.account.bound import Tally, upper
+from askonce.trust.text.judge import compare
 from askonce.wiring import RULES_ERROR
 
 if TYPE_CHECKING:

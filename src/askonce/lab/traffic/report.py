@@ -14,9 +14,9 @@ from askonce.lab.players import PerEntry
 from askonce.lab.traffic.repeats import Repeats, repeats
 from askonce.lab.traffic.replay import Lives, Played, Replay, Stage
 from askonce.lab.traffic.rules import Bare, ByDesk, Guarded, Never, OnePerEntry, Rule
-from askonce.trust.budget import Budget, Caution
+from askonce.trust.account.budget import Budget, Caution
+from askonce.trust.account.ledger import Policy
 from askonce.trust.desk import TrustDesk
-from askonce.trust.ledger import Policy
 from askonce.trust.prior import shipped
 from askonce.trust.sight import Manners
 from askonce.units import Cosine, Seconds

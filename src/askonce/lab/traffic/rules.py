@@ -9,12 +9,12 @@ import numpy as np
 
 from askonce.lab.stream import Choice
 from askonce.ports import Evidence, IndexedText, Neighbour
-from askonce.trust.allowance import Allowance
-from askonce.trust.asked import Place
-from askonce.trust.budget import chance
-from askonce.trust.guards import veto
+from askonce.trust.account.allowance import Allowance
+from askonce.trust.account.asked import Place
+from askonce.trust.account.budget import chance
+from askonce.trust.account.thrift import UNWATCHED
 from askonce.trust.names import question_digest
-from askonce.trust.thrift import UNWATCHED
+from askonce.trust.text.guards import veto
 from askonce.units import Cosine, UnixTime
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from askonce.lab.columns import aligned
 from askonce.lab.traffic.report import NOW
-from askonce.trust.bound import excess_chance
+from askonce.trust.account.bound import excess_chance
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

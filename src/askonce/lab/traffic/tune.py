@@ -16,7 +16,7 @@ from askonce.lab.traffic.rules import Guarded
 from askonce.lab.traffic.tables import percent, saved, span
 from askonce.lab.traffic.toml import snippet
 from askonce.settings.parse import build, from_table
-from askonce.trust.budget import PRESETS
+from askonce.trust.account.budget import PRESETS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

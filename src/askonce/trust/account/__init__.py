@@ -1,0 +1,1 @@
+"""How far hits may go: the account of evidence that keeps the error budget."""

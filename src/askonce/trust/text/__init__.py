@@ -1,0 +1,1 @@
+"""What questions and answers say, read by rules: evidence, and vetoes."""

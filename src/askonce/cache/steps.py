@@ -35,8 +35,7 @@ log = logging.getLogger(__name__)
 
 RESERVE = 0.0025
 """Seconds of a deadline, a fifth of it at most, for what follows when it is missed: event loops
-wait by whole milliseconds, and a process that has slept goes on slowly, by 0.3 ms after 5 ms of
-sleep and by 1 after 50."""
+wait by whole milliseconds, and a process that has slept goes on slowly, the longer the more."""
 
 
 class Skipped(msgspec.Struct, frozen=True):

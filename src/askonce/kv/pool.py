@@ -91,7 +91,7 @@ class BlockPool:
 
         scope: what is taken back together, the model's digest; the namespace without one.
         """
-        self.settings = settings or PoolSettings()
+        self.settings = told = settings or PoolSettings()
         self._transport = transport
         self._clock = clock or SystemClock()
         self._shelf = Shelf(
@@ -99,7 +99,7 @@ class BlockPool:
             namespace,
             secret=secret,
             codec=codec,
-            claim_life=self.settings.claim_life,
+            claim_life=told.claim_life,
         )
         self.epochs = Epochs(transport, scope or namespace, self._clock, secret=secret)
         self._admits = admits
@@ -107,25 +107,21 @@ class BlockPool:
         self._renewals = Renewals(
             transport,
             self._tally,
-            most=self.settings.ttl,
-            deadline=self.settings.store_deadline,
+            most=told.ttl,
+            deadline=told.store_deadline,
             clock=self._clock,
         )
         self._desk = Desk()
-        self._guard = Guard(
-            failures=self.settings.failures, cooldown=self.settings.cooldown, clock=self._clock
-        )
+        self._guard = Guard(failures=told.failures, cooldown=told.cooldown, clock=self._clock)
         self._verdicts = Verdicts(
-            self._clock,
-            found_life=self.settings.found_life,
-            failed_life=self.settings.failed_life,
+            self._clock, found_life=told.found_life, failed_life=told.failed_life
         )
         self._heads = bulkheads(
             "askonce-kv",
-            lookup=self.settings.lookup_threads,
-            load=self.settings.load_threads,
-            store=self.settings.store_threads,
-            depth=self.settings.depth,
+            lookup=told.lookup_threads,
+            load=told.load_threads,
+            store=told.store_threads,
+            depth=told.depth,
         )
         self.epochs.start()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
+from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
 
@@ -23,17 +24,17 @@ if TYPE_CHECKING:
 _HEAD = b"read"
 
 
-def _rules() -> bytes:
+@cache
+def _mark() -> bytes:
     """Another one for other code, in which the tables are."""
     told = hashlib.blake2b(unicodedata.unidata_version.encode(), digest_size=8)
     here = resources.files("askonce.trust.text").iterdir()
     code = [each for each in here if each.name.endswith(".py")]
     for file in sorted(code, key=lambda each: each.name):
         told.update(file.name.encode() + b"\0" + file.read_bytes())
-    return told.digest()
+    return _HEAD + told.digest()
 
 
-_MARK = _HEAD + _rules()
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Reading).decode
 
@@ -42,16 +43,17 @@ def kept(tokens: bytes, text: str, read: Callable[[str], Reading] = analyse) -> 
     """As an index is to keep them; tokens: of `alignment.to_bytes`. Long texts are read anew."""
     if not tokens or len(text) > SHORT or not _encodable(text):
         return tokens
-    return b"".join((tokens, _MARK, _encode(lean(read(text)))))
+    return b"".join((tokens, _mark(), _encode(lean(read(text)))))
 
 
 def parted(packed: bytes, text: str, dim: int) -> tuple[TokenVectors, Reading]:
     """What was kept of this text; no tokens where the bytes are none of its own for this dim."""
     end = 2 + int.from_bytes(packed[:2], "little") * (2 + dim)
     tokens = from_bytes(packed[:end] if packed.startswith(_HEAD, end) else packed, dim)
-    if not packed.startswith(_MARK, end):
+    mark = _mark()
+    if not packed.startswith(mark, end):
         return tokens, analyse(text)
-    return tokens, remembered(text, lambda: _unpacked(packed[end + len(_MARK) :], text))
+    return tokens, remembered(text, lambda: _unpacked(packed[end + len(mark) :], text))
 
 
 def _unpacked(packed: bytes, text: str) -> Reading | None:

@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 import time
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,23 +15,43 @@ from askonce.kv.bulkhead import Bulkhead
 from askonce.kv.jobs import Desk, Job, Lookup
 from askonce.units import Seconds
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 
 @pytest.mark.skipif(sys.platform != "linux", reason="nothing is bound elsewhere")
 def test_a_thread_that_is_bound_starts_others_that_are_not() -> None:
-    """They run wherever any thread of the process may."""
-    head = Bulkhead("test", threads=1, depth=1)
+    """They run wherever any thread of the process may, though others come and go meanwhile."""
     everywhere = os.sched_getaffinity(0)
     seen: list[set[int]] = []
 
     def bound() -> None:
         os.sched_setaffinity(0, {min(everywhere)})
-        head.offer(lambda: seen.append(os.sched_getaffinity(0)))
+        for _ in range(20):
+            head = Bulkhead("test", threads=1, depth=1)
+            head.offer(lambda: seen.append(os.sched_getaffinity(0)))
+            assert head.close(Seconds(5.0))
 
-    thread = threading.Thread(target=bound)
+    done = threading.Event()
+
+    def churn() -> None:
+        while not done.is_set():
+            _run_in_thread(lambda: None)
+
+    others = [threading.Thread(target=churn) for _ in range(2)]
+    for other in others:
+        other.start()
+    _run_in_thread(bound)
+    done.set()
+    for other in others:
+        other.join()
+    assert seen == [everywhere] * 20
+
+
+def _run_in_thread(work: Callable[[], None]) -> None:
+    thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-    assert head.close(Seconds(5.0))
-    assert seen == [everywhere]
 
 
 def _job(request: str) -> Job:

@@ -80,6 +80,9 @@ def unbind() -> None:
     Engines for CPUs bind each of their threads to one core, and a thread that the busiest of them
     starts would share its core.
     """
+    everywhere: set[int] = set()
     with suppress(OSError, AttributeError):  # elsewhere nothing is bound
-        threads = [int(name) for name in os.listdir("/proc/self/task")]  # noqa: PTH208 - names only
-        os.sched_setaffinity(0, set().union(*map(os.sched_getaffinity, threads)))
+        for thread in os.listdir("/proc/self/task"):  # noqa: PTH208 - names only
+            with suppress(ProcessLookupError):  # it has ended meanwhile
+                everywhere |= os.sched_getaffinity(int(thread))
+        os.sched_setaffinity(0, everywhere)

@@ -21,6 +21,7 @@ from askonce.trust.alignment import pack, to_bytes
 from askonce.units import Seconds
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from askonce.lab.verdicts import SuiteReport
@@ -161,6 +162,29 @@ async def test_orders_can_begin_with_any_seed(folder: Path) -> None:
     (one,), (other,) = first.streams, later.streams
     assert [each.runs[1] for each in one.outcomes] == [each.runs[0] for each in other.outcomes]
     assert "by the seeds 1 to 2;" in pages.render(later)
+
+
+async def test_an_interrupt_leaves_the_orders_that_are_complete(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table is over them; where none is complete there is nothing to tell."""
+    monkeypatch.setattr("askonce.lab.suite._SAY_EVERY", 0.0)
+    options = SuiteOptions(orders=3, budgets=(0.02,), names=("t2s_tiny",), processes=1)
+    measured = await read(folder, WordEmbedder(), options, print)
+
+    def until(seed: int) -> Callable[[str], None]:
+        def progress(line: str) -> None:
+            if f"seed {seed}," in line:
+                raise KeyboardInterrupt
+
+        return progress
+
+    report = run(measured, options, until(2))
+    assert report.orders == 2
+    assert {len(one.runs) for one in report.streams[0].outcomes} == {2}
+    assert "by the seeds 0 to 1;" in pages.render(report)
+    with pytest.raises(KeyboardInterrupt):
+        run(measured, options, until(0))
 
 
 async def test_the_page_holds_table_and_plots(folder: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -10,7 +11,7 @@ import msgspec
 
 from askonce.errors import ConfigError
 from askonce.lab import pairwise, sets
-from askonce.lab.jobs import Line, Plan, Questions, Ran, jobs, lines, played, questions
+from askonce.lab.jobs import Job, Line, Plan, Questions, Ran, jobs, lines, played, questions
 from askonce.lab.outcomes import SHARES, Outcome
 from askonce.lab.readings import Readings
 from askonce.lab.verdicts import StreamResult, SuiteReport, exceeds
@@ -56,9 +57,9 @@ class Suite(NamedTuple):
 
 
 def run(suite: Suite, options: SuiteOptions, progress: Progress) -> SuiteReport:
-    """Play the streams."""
-    streams = tuple(measure(suite.asked, options, progress))
-    return msgspec.structs.replace(suite.report, streams=streams)
+    """Play the streams; interrupted, it tells of the orders that were complete, if any were."""
+    streams, orders = measure(suite.asked, options, progress)
+    return msgspec.structs.replace(suite.report, streams=tuple(streams), orders=orders)
 
 
 async def read(
@@ -108,44 +109,71 @@ def _with_pairs(
     return msgspec.structs.replace(report, traps=traps, recalls=recalls)
 
 
+class Piece(NamedTuple):
+    """What is played in one go on one set; every order consists of the same."""
+
+    at: int
+    """Place of the set."""
+    job: Job
+    cost: int
+    """Time beside the others."""
+
+
 def measure(
     asked: Sequence[Questions], options: SuiteOptions, progress: Progress
-) -> list[StreamResult]:
-    """Every rule at every setting on every set, over as many processes as there are cores."""
+) -> tuple[list[StreamResult], int]:
+    """Every rule at every setting on every set; a result a set, and how many orders it is over."""
     plan = Plan(
         budgets=options.budgets,
         erring=options.budgets,
         neighbours=options.neighbours,
         floor=options.floor,
     )
-    planned = [jobs(each, plan) for each in asked]
-    seeds = range(options.first_seed, options.first_seed + options.orders)
     pieces = [
-        (at, job, seed)
-        for at, found in enumerate(planned)
-        for seed in seeds
-        for job in range(len(found))
+        Piece(at, job, job.cost * len(each.groups))
+        for at, each in enumerate(asked)
+        for job in jobs(each, plan)
     ]
-
-    def work(piece: int) -> list[Ran]:
-        at, job, seed = pieces[piece]
-        return played(planned[at][job], seed)
-
-    costs = [planned[at][job].cost * len(asked[at].groups) for at, job, _ in pieces]
-    told = Told(asked, pieces, costs, progress)
-    ran: dict[tuple[int, int, int], list[Ran]] = {}
-    for piece, result in spread(work, len(pieces), options.processes or processes()):
-        ran[pieces[piece]] = result
-        told.done(piece)
+    orders = _played(pieces, options, Told(asked, pieces, options, progress))
 
     def runs(at: int) -> dict[Line, list[Ran]]:
         return {
-            line: [ran[at, number, seed][place] for seed in seeds]
-            for number, job in enumerate(planned[at])
-            for place, line in enumerate(job.lines)
+            line: [order[number][place] for order in orders]
+            for number, piece in enumerate(pieces)
+            for place, line in enumerate(piece.job.lines)
+            if piece.at == at
         }
 
-    return [_result(each, lines(plan), runs(at)) for at, each in enumerate(asked)]
+    return [_result(each, lines(plan), runs(at)) for at, each in enumerate(asked)], len(orders)
+
+
+def _played(pieces: Sequence[Piece], options: SuiteOptions, told: Told) -> list[list[list[Ran]]]:
+    """What came of each piece of each order, over as many processes as there are cores.
+
+    An interrupt ends it after the orders that are complete; it is raised where none is.
+    """
+    if not pieces:
+        return [[]] * options.orders
+    many = len(pieces)
+    ended: dict[int, list[Ran]] = {}
+
+    def work(number: int) -> list[Ran]:
+        order, place = divmod(number, many)
+        return played(pieces[place].job, options.first_seed + order)
+
+    try:
+        for number, ran in spread(work, many * options.orders, options.processes or processes()):
+            ended[number] = ran
+            told.done(number)
+    except KeyboardInterrupt:
+        if not ended.keys() >= set(range(many)):
+            raise
+        told.interrupted()
+    whole = itertools.takewhile(
+        lambda first: all(number in ended for number in range(first, first + many)),
+        range(0, many * options.orders, many),
+    )
+    return [[ended[first + at] for at in range(many)] for first in whole]
 
 
 class Told:
@@ -154,32 +182,39 @@ class Told:
     def __init__(
         self,
         asked: Sequence[Questions],
-        pieces: Sequence[tuple[int, int, int]],
-        costs: Sequence[int],
+        pieces: Sequence[Piece],
+        options: SuiteOptions,
         progress: Progress,
     ) -> None:
-        """costs: of each piece, beside the others."""
+        """pieces: of one order."""
         self._names = [each.name for each in asked]
         self._pieces = pieces
-        self._costs = costs
+        self._options = options
         self._progress = progress
         self._begun = self._said = time.monotonic()
         self._done = self._count = 0
 
-    def done(self, piece: int) -> None:
+    def done(self, number: int) -> None:
         """One more piece is done."""
-        self._done += self._costs[piece]
+        order, place = divmod(number, len(self._pieces))
+        piece = self._pieces[place]
+        self._done += piece.cost
         self._count += 1
         now = time.monotonic()
-        if now - self._said < _SAY_EVERY and self._count < len(self._pieces):
+        if now - self._said < _SAY_EVERY and self._count < len(self._pieces) * self._options.orders:
             return
         self._said = now
-        left = (now - self._begun) / self._done * (sum(self._costs) - self._done)
-        at, _, seed = self._pieces[piece]
-        share = 100 * self._done / sum(self._costs)
+        every = sum(each.cost for each in self._pieces) * self._options.orders
+        left = (now - self._begun) / self._done * (every - self._done)
+        seed = self._options.first_seed + order
         self._progress(
-            f"{share:.0f} %, {self._names[at]} seed {seed}, about {left / 60:.1f} min left"
+            f"{100 * self._done / every:.0f} %, {self._names[piece.at]} seed {seed}, "
+            f"about {left / 60:.1f} min left"
         )
+
+    def interrupted(self) -> None:
+        """No more is coming."""
+        self._progress("interrupted: what follows is over the orders that were complete")
 
 
 def _result(

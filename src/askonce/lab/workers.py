@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import TYPE_CHECKING, Any
@@ -28,18 +29,25 @@ def processes() -> int:
 
 
 def spread(work: Work, pieces: int, over: int) -> Iterator[tuple[int, Any]]:
-    """Do `work(0)`, `work(1)`, ...; yields each with its result as they come."""
+    """Do `work(0)`, `work(1)`, ...; yields each with its result as they come.
+
+    Closed early, what is under way is waited for, and nothing else is begun.
+    """
     if over < 2:
         yield from ((piece, work(piece)) for piece in range(pieces))
         return
     context = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(over, context, _inherit, (work,)) as pool:
+    pool = ProcessPoolExecutor(over, context, _inherit, (work,))
+    try:
         waited = {pool.submit(_do, piece): piece for piece in range(pieces)}
         for done in as_completed(waited):
             yield waited[done], done.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _inherit(work: Work) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends the work
     _Inherited.work = work
 
 

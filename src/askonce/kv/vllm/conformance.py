@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 Verdict = Literal["shared", "isolated", "LEAK", "not shared", "error"]
 """`shared` and `not shared` are the control's; `error`: the dimension could not be tried."""
 
+_CONTROL = "control"
 _WRITTEN = 7
+_MOMENTS = (0.05, 0.1, 0.2, 0.4, 0.8)
+"""Seconds that the control gives a connector to store in the background, till it has shared."""
+_MARGIN = 4
 
 
 class Finding(NamedTuple):
@@ -36,68 +40,66 @@ class Finding(NamedTuple):
         return self.verdict in {"shared", "isolated"}
 
 
+class Trial(NamedTuple):
+    """One dimension."""
+
+    dimension: str
+    writer: World
+    """The engine that stores."""
+    reader: World
+    """The one that asks for the same tokens."""
+    change: Callable[[], object] | None = None
+    """What is done in between."""
+
+
 def check(connector: str, extra: dict[str, Any], folder: Path) -> Iterator[Finding]:
-    """Try every dimension on `module:Class` with its extra configuration; folder: for models."""
+    """Try every dimension on `module:Class` with its extra configuration; folder: for models.
+
+    Stores are waited for four times as long as the control shows to be enough.
+    """
     model = make_model(folder / "model")
     base = base_config(model)
     plain = World(model=model, connector=connector, extra=extra)
-    yield _tried("control", base, plain, plain, change=None)
-    for name, (writer, reader, change) in _dimensions(plain, folder).items():
-        yield _tried(name, base, writer, reader, change=change)
+    for moment in _MOMENTS:
+        control = _tried(Trial(_CONTROL, plain, plain), base, moment)
+        if control.verdict == "shared":
+            break
+    yield control
+    for trial in _dimensions(plain, folder):
+        yield _tried(trial, base, _MARGIN * moment)
 
 
-def _dimensions(
-    plain: World, folder: Path
-) -> dict[str, tuple[World, World, Callable[[], object] | None]]:
-    """By name: the engine that stores, the one that asks, and what is done in between."""
-
+def _dimensions(plain: World, folder: Path) -> Iterator[Trial]:
     def asked(**told: object) -> World:
         return replace(plain, request=told)
 
     adapter = folder / "adapter"
     _adapter(adapter, b"first")
-    worlds: dict[str, tuple[World, World, Callable[[], object] | None]] = {
-        "cache salt": (asked(cache_salt="one"), asked(cache_salt="two"), None),
-        "cache salt, and none": (asked(cache_salt="one"), plain, None),
-        "LoRA name": (
-            asked(lora_request=_lora("one", adapter)),
-            asked(lora_request=_lora("two", adapter)),
-            None,
-        ),
-        "LoRA, and none": (asked(lora_request=_lora("one", adapter)), plain, None),
-        "LoRA content": (
-            asked(lora_request=_lora("one", adapter)),
-            asked(lora_request=_lora("one", adapter)),
-            lambda: _adapter(adapter, b"second"),
-        ),
-        "prompt embeddings": (asked(**_embedded(1)), asked(**_embedded(2)), None),
-        "multimodal item": (asked(**_seen("cat")), asked(**_seen("dog")), None),
-        "tensor parallel size": (plain, replace(plain, tensor_parallel=2), None),
-        "KV data type": (plain, replace(plain, dtype="bfloat16"), None),
-        "KV layout": (replace(plain, layout="LBHNC"), replace(plain, layout="LBNHC"), None),
-        "block size": (plain, replace(plain, block_tokens=64), None),
-        "model revision": (plain, plain, lambda: make_model(plain.model, seed=1)),
-    }
-    return worlds
+    one, lora = asked(cache_salt="one"), asked(lora_request=_lora("one", adapter))
+    yield Trial("cache salt", one, asked(cache_salt="two"))
+    yield Trial("cache salt, and none", one, plain)
+    yield Trial("LoRA name", lora, asked(lora_request=_lora("two", adapter)))
+    yield Trial("LoRA, and none", lora, plain)
+    yield Trial("LoRA content", lora, lora, lambda: _adapter(adapter, b"second"))
+    yield Trial("prompt embeddings", asked(**_embedded(1)), asked(**_embedded(2)))
+    yield Trial("multimodal item", asked(**_seen("cat")), asked(**_seen("dog")))
+    yield Trial("tensor parallel size", plain, replace(plain, tensor_parallel=2))
+    yield Trial("KV data type", plain, replace(plain, dtype="bfloat16"))
+    yield Trial("KV layout", replace(plain, layout="LBHNC"), replace(plain, layout="LBNHC"))
+    yield Trial("block size", plain, replace(plain, block_tokens=64))
+    yield Trial("model revision", plain, plain, lambda: make_model(plain.model, seed=1))
 
 
-def _tried(
-    name: str,
-    base: Any,  # noqa: ANN401
-    writer: World,
-    reader: World,
-    *,
-    change: Callable[[], object] | None,
-) -> Finding:
-    control = name == "control"
+def _tried(trial: Trial, base: Any, moment: float) -> Finding:  # noqa: ANN401 - vLLM's VllmConfig
+    name = trial.dimension
     try:
-        given = _given(base, writer, reader, name, change)
+        given = _given(trial, base, moment)
     except Exception as error:  # noqa: BLE001 - anybody's connector, which may raise anything
         where = traceback.extract_tb(error.__traceback__)[-1]
         told = f"{type(error).__name__}: {error} ({where.name}, line {where.lineno})"
         return Finding(name, "error", told)
     told = f"{len(given)} blocks came"
-    if control:
+    if name == _CONTROL:
         whole = bool(given) and set(given) == {_WRITTEN}
         return Finding(name, "shared" if whole else "not shared", told)
     if given and _WRITTEN not in given:
@@ -105,29 +107,25 @@ def _tried(
     return Finding(name, "LEAK" if given else "isolated", told)
 
 
-def _given(
-    base: Any,  # noqa: ANN401
-    writer: World,
-    reader: World,
-    name: str,
-    change: Callable[[], object] | None,
-) -> list[int]:
-    first = StandIn(writer, base)
+def _given(trial: Trial, base: Any, moment: float) -> list[int]:  # noqa: ANN401
+    """The blocks that the reader was given; no two calls use the same tokens."""
+    name = f"{trial.dimension}, {moment} s"
+    first = StandIn(trial.writer, base)
     try:
-        first.wait_for_stores()
+        first.rest(moment)
         first.write(f"before {name}", _WRITTEN)
-        first.wait_for_stores()
+        first.rest(moment)
         first.write(name, _WRITTEN)
-        first.wait_for_stores()
+        first.rest(moment)
     finally:
         first.close()
-    if change is not None:
-        change()
-    second = StandIn(reader, base)
+    if trial.change is not None:
+        trial.change()
+    second = StandIn(trial.reader, base)
     try:
-        second.wait_for_stores()
+        second.rest(moment)
         second.read(f"before {name}")
-        second.wait_for_stores()
+        second.rest(moment)
         return second.read(name)
     finally:
         second.close()

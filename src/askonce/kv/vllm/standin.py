@@ -38,7 +38,6 @@ BLOCKS, LAYERS, KV_HEADS, HEAD = 64, 2, 2, 32
 TOKENS = 4 * 64 + 1
 _PATIENCE = 5.0
 _NAP = 0.005
-_BACKGROUND = 0.5
 
 
 @dataclass(frozen=True)
@@ -134,9 +133,9 @@ class StandIn:
         self._end(request, blocks)
         return given
 
-    def wait_for_stores(self) -> None:
-        """Give what is written in the background a moment."""
-        end = time.monotonic() + _BACKGROUND
+    def rest(self, seconds: float) -> None:
+        """Step without work, while what is written in the background is written."""
+        end = time.monotonic() + seconds
         while time.monotonic() < end:
             self._step(_nothing())
             time.sleep(_NAP)

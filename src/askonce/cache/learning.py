@@ -212,8 +212,9 @@ class Learning:
         hit = next((one for one in records if one.source == "hit"), None)
         if hit is None or not self._parts.names.belongs(hit.namespace, tenant):
             return False
-        if all(one.source != "caller" for one in records):
-            await self._append([said(hit, agreement, "caller", self._parts.clock.now())])
+        await self.tell()
+        await self._parts.log.say(said(hit, agreement, "caller", self._parts.clock.now()))
+        await self.catch_up()
         return True
 
     async def close(self, grace: float) -> None:

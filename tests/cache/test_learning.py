@@ -155,6 +155,18 @@ async def test_drift_tightens_within_200_requests() -> None:
         assert "different" in judged(school, "audit")
 
 
+async def test_a_long_life_outlives_no_drift() -> None:
+    """An entry that its caller gave a longer life is out of date after a drift as others are."""
+    async with School() as school:
+        school.upstream.script(GOOD, OTHER)
+        await school.go(CAT, controls=Controls(ttl=Seconds(86_400.0)))
+        assert await school.go(LIKE_CAT) == "semantic"
+        drifted = school.clock.now() + 1.0
+        school.desk._namespace(HERE.namespace).since = drifted
+        school.clock.advance(2.0)
+        assert await school.go(LIKE_CAT) == "engine"
+
+
 @pytest.mark.slow
 async def test_a_restart_keeps_the_evidence() -> None:
     """A second start over the same log stands exactly where the first one ended."""

@@ -131,6 +131,19 @@ async def test_feedback_is_for_ones_own_answers(tmp_path: Path) -> None:
         assert (await tell(house, request_id=request, verdict="right")).status == 503
 
 
+async def test_a_flood_of_feedback_counts_as_one_word(tmp_path: Path) -> None:
+    """All of it is answered, and one record and one label come of it."""
+    async with open_house(tmp_path, FakeEngine(PARIS), embedder=tokens()) as house:
+        request = await hit(house)
+        words = (tell(house, request_id=request, verdict="wrong") for _ in range(20))
+        assert {told.status for told in await asyncio.gather(*words)} == {202}
+        log = house.parts.evidence
+        assert log is not None
+        sources = [one.source for one in await log.of_request(request)]
+        assert sources.count("caller") == 1
+        assert learning(house)._parts.desk.labels(label(house)) == 1
+
+
 async def test_without_evidence_there_is_no_feedback(tmp_path: Path) -> None:
     """With trust off the cache works by the static rule and takes no feedback."""
     trust = {"enabled": False}

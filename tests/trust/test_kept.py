@@ -70,7 +70,7 @@ def test_what_other_rules_have_read_is_read_anew(
 ) -> None:
     """Its token vectors are as good as ever."""
     with monkeypatch.context() as patch:
-        patch.setattr(kept_, "_mark", lambda: b"readANOTHER.")
+        patch.setattr(kept_, "mark", lambda: b"readANOTHER.")
         packed = kept(_TOKENS, text)
     _forget()
     tokens, found = parted(packed, text, _DIM)

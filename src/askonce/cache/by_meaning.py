@@ -92,10 +92,13 @@ class ByMeaning:
         self, question: Question, finding: Finding
     ) -> tuple[Entry, Neighbour] | None:
         """The best proven candidate that lives, belongs to this context and is confirmed."""
+        learning = self._parts.learning
         for neighbour in finding.passed():
             entry = await self._entry_of(neighbour)
             if entry is None:
                 self._lost.append(neighbour.item.key)
+            elif learning is not None and learning.outdated(entry, self._ask.scope):
+                continue
             elif not await self._is_one(question, entry):
                 finding.estranged()
             elif not self._gate.withholds(entry, "semantic"):

@@ -130,6 +130,10 @@ class Learning:
         """Where a request belongs."""
         return Place(self._parts.names.label(scope.namespace, scope.tenant).encode(), partition)
 
+    def outdated(self, entry: Entry, scope: Scope) -> bool:
+        """Whether it was stored before the last drift, however long it lives."""
+        return entry.created_at < self._parts.desk.since(self.place(scope, b""))
+
     async def weigh(self, finding: Finding, ask: Ask, partition: bytes, *, until: float) -> None:
         """Let the desk decide about what was found; raises nothing.
 
@@ -212,8 +216,9 @@ class Learning:
         hit = next((one for one in records if one.source == "hit"), None)
         if hit is None or not self._parts.names.belongs(hit.namespace, tenant):
             return False
-        if all(one.source != "caller" for one in records):
-            await self._append([said(hit, agreement, "caller", self._parts.clock.now())])
+        await self.tell()
+        await self._parts.log.say(said(hit, agreement, "caller", self._parts.clock.now()))
+        await self.catch_up()
         return True
 
     async def close(self, grace: float) -> None:

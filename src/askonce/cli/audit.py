@@ -96,7 +96,7 @@ async def _judge(parts: Parts, log: EvidenceLog, name: str, verdict: str) -> int
     if about is None:
         return _unknown(name)
     agreement: Agreement = "same" if verdict == "right" else "different"
-    await log.append([said(about, agreement, "operator", SystemClock().now())])
+    await log.say(said(about, agreement, "operator", SystemClock().now()))
     if verdict == "right":
         await _vouch(parts, about.entry)
     print(f"noted: {verdict}")

@@ -97,6 +97,12 @@ class EvidenceLog(Protocol):
     async def append(self, records: Sequence[Evidence]) -> int:
         """Add all or none in order; returns the last one's seq, or 0 for no records."""
 
+    async def say(self, word: Evidence) -> int:
+        """Add what a caller or an operator says of a request, if it is new; returns its seq.
+
+        A caller's second word on a request is not, nor an operator's that was said before.
+        """
+
     async def since(self, seq: int, limit: int) -> list[Evidence]:
         """Records after that seq, oldest first; seqs grow, even past a file that was lost."""
 
@@ -110,7 +116,8 @@ class EvidenceLog(Protocol):
         """Mark an entry's records; returns how many were not marked before.
 
         A record of its own says so to those who follow the log: `operator`, `different`,
-        `retracted`, in the newest record's namespace and partition, empty where there is none.
+        `retracted`, in the newest record's namespace and partition, empty where there is none. One
+        that follows another and marks nothing is not told again.
         """
 
     async def stats(self) -> StoreStats:

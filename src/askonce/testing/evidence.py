@@ -16,7 +16,7 @@ import msgspec
 
 from askonce.errors import StoreError
 from askonce.ports import Evidence, EvidenceLog, StoreStats
-from askonce.trust.labels import checked, retraction
+from askonce.trust.labels import checked, is_retraction, retraction, said_before
 from askonce.units import Bytes, UnixTime
 
 if TYPE_CHECKING:
@@ -48,6 +48,11 @@ class MemoryEvidenceLog:
         del self._records[: -self._max]
         return self._last if records else 0
 
+    async def say(self, word: Evidence) -> int:
+        """See `EvidenceLog`."""
+        known = said_before(word, await self.of_request(word.request_id))
+        return known.seq if known else await self.append([word])
+
     async def since(self, seq: int, limit: int) -> list[Evidence]:
         """See `EvidenceLog`."""
         self._check_open()
@@ -72,7 +77,8 @@ class MemoryEvidenceLog:
             for record in self._records
         ]
         last = about[-1] if about else None
-        await self.append([retraction(entry, last, self._clock.now())])
+        if marked or not is_retraction(last):
+            await self.append([retraction(entry, last, self._clock.now())])
         return len(marked)
 
     async def stats(self) -> StoreStats:
@@ -190,6 +196,30 @@ async def _retraction_marks(log: EvidenceLog) -> None:
     _expect(await log.retract(entry) == 0, "a second retraction marks nothing")
 
 
+async def _retraction_counts_once(log: EvidenceLog) -> None:
+    entry = b"e" * 32
+    await log.append([example_evidence(1, entry=entry)])
+    await log.retract(entry)
+    await log.retract(entry)
+    _expect(len(await log.of_entry(entry)) == 2, "a retraction that marks nothing new is not told")
+    await log.append([example_evidence(2, entry=entry)])
+    await log.retract(entry)
+    _expect(len(await log.of_entry(entry)) == 4, "one of an entry that came back is told again")
+
+
+async def _words_count_once(log: EvidenceLog) -> None:
+    word = msgspec.structs.replace(example_evidence(1), source="caller")
+    first, *others = await asyncio.gather(*(log.say(word) for _ in range(8)))
+    _expect(others == [first] * 7, "say gives the seq of the word that is there")
+    await log.say(msgspec.structs.replace(word, verdict="different"))
+    _expect(len(await log.of_request(word.request_id)) == 1, "a caller's first word is its last")
+    told = msgspec.structs.replace(word, source="operator")
+    for verdict in ("same", "same", "different"):
+        await log.say(msgspec.structs.replace(told, verdict=verdict))
+    found = [record.verdict for record in await log.of_request(word.request_id)]
+    _expect(found == ["same", "same", "different"], "an operator may say otherwise, once")
+
+
 async def _unknown_can_be_retracted(log: EvidenceLog) -> None:
     _expect(await log.retract(b"unknown") == 0, "an entry without records marks none")
     told = await log.since(0, 10)
@@ -252,6 +282,8 @@ _CHECKS = (
     _can_be_followed,
     _can_be_looked_up,
     _retraction_marks,
+    _retraction_counts_once,
+    _words_count_once,
     _unknown_can_be_retracted,
     _stats_count,
     _refuses_poison,

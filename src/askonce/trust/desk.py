@@ -187,6 +187,11 @@ class TrustDesk:
         ends = known.since + self._manners.life
         return [each for each in near if each.item.expires_at >= ends]
 
+    def since(self, place: Place) -> float:
+        """When the last drift was noticed here; 0 if there was none."""
+        known = self._namespaces.get(place.namespace)
+        return 0.0 if known is None else known.since
+
     def cold(self, place: Place) -> bool:
         """Whether the static rule decides here."""
         known = self._namespaces.get(place.namespace)

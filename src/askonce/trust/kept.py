@@ -25,8 +25,8 @@ _HEAD = b"read"
 
 
 @cache
-def _mark() -> bytes:
-    """Another one for other code, in which the tables are."""
+def mark() -> bytes:
+    """Another one for other code, in which the tables are; the first call reads that code."""
     told = hashlib.blake2b(unicodedata.unidata_version.encode(), digest_size=8)
     here = resources.files("askonce.trust.text").iterdir()
     code = [each for each in here if each.name.endswith(".py")]
@@ -43,17 +43,17 @@ def kept(tokens: bytes, text: str, read: Callable[[str], Reading] = analyse) -> 
     """As an index is to keep them; tokens: of `alignment.to_bytes`. Long texts are read anew."""
     if not tokens or len(text) > SHORT or not _encodable(text):
         return tokens
-    return b"".join((tokens, _mark(), _encode(lean(read(text)))))
+    return b"".join((tokens, mark(), _encode(lean(read(text)))))
 
 
 def parted(packed: bytes, text: str, dim: int) -> tuple[TokenVectors, Reading]:
     """What was kept of this text; no tokens where the bytes are none of its own for this dim."""
     end = 2 + int.from_bytes(packed[:2], "little") * (2 + dim)
     tokens = from_bytes(packed[:end] if packed.startswith(_HEAD, end) else packed, dim)
-    mark = _mark()
-    if not packed.startswith(mark, end):
+    own = mark()
+    if not packed.startswith(own, end):
         return tokens, analyse(text)
-    return tokens, remembered(text, lambda: _unpacked(packed[end + len(mark) :], text))
+    return tokens, remembered(text, lambda: _unpacked(packed[end + len(own) :], text))
 
 
 def _unpacked(packed: bytes, text: str) -> Reading | None:

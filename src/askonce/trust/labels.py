@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 LOST = "lost"
 """How a comparison is marked that lacked one of the answers."""
 
+RETRACTED = "retracted"
+"""How the record is marked that tells of an entry marked bad."""
+
 MOST_FEATURES = 64
 """Of two bytes each."""
 
@@ -52,12 +55,25 @@ def retraction(entry: bytes, last: Evidence | None, at: UnixTime) -> Evidence:
         last,
         at=at,
         verdict="different",
-        how="retracted",
+        how=RETRACTED,
         source="operator",
         probability=1.0,
         retracted=True,
         request_id="",
         seq=0,
+    )
+
+
+def is_retraction(record: Evidence | None) -> bool:
+    """Whether it tells that its entry is bad."""
+    return record is not None and record.how == RETRACTED
+
+
+def said_before(word: Evidence, records: Sequence[Evidence]) -> Evidence | None:
+    """What stands in the request's records for this word: who repeats it adds no evidence."""
+    same = (one for one in records if one.source == word.source)
+    return next(
+        (one for one in same if word.source == "caller" or one.verdict == word.verdict), None
     )
 
 

@@ -98,8 +98,10 @@ async def learning_of(
 def _desk(config: Config, dim: int, names: Namespaces, secret: bytes) -> TrustDesk:
     """Reads a file and imports much, so not on the event loop."""
     from askonce.trust.desk import TrustDesk
+    from askonce.trust.kept import mark
     from askonce.trust.prior import shipped
 
+    mark()
     return TrustDesk(
         shipped(),
         dim,

@@ -89,16 +89,14 @@ class EvidenceDesk:
         return Records([_shown(one) for one in found[: wanted.limit]])
 
     async def judge_answer(self, asked: Asked) -> Noted:
-        """Take an operator's word: it counts like an audit."""
+        """Take an operator's word: it counts like an audit, and once."""
         word: Judgement = asked.body
         records = await self._log.of_request(word.request_id)
         about = next((one for one in records if one.source == "hit"), next(iter(records), None))
         if about is None:
             raise RequestError("nothing is known of this request", status=404, code="unknown")
         agreement: Agreement = "same" if word.verdict == "right" else "different"
-        return Noted(
-            await self._log.append([said(about, agreement, "operator", self._clock.now())])
-        )
+        return Noted(await self._log.say(said(about, agreement, "operator", self._clock.now())))
 
     def operations(self) -> Sequence[Operation]:
         """For the table."""

@@ -9,7 +9,7 @@ import msgspec
 from askonce.ports import Evidence, StoreStats
 from askonce.stores.sqlite.log import insert, log_schema, record_of, row_of
 from askonce.stores.sqlite.shared import SqliteShared
-from askonce.trust.labels import checked, retraction
+from askonce.trust.labels import checked, is_retraction, retraction, said_before
 from askonce.units import Bytes
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ SCHEMA = log_schema(
 )
 
 _COLUMNS = "SELECT retracted, id, checksum, value FROM entry"
+_OF_REQUEST = "WHERE request = ? ORDER BY id"
 
 _decoder = msgspec.msgpack.Decoder(Evidence)
 
@@ -61,13 +62,26 @@ class SqliteEvidence(SqliteShared):
 
         return await self._write(job)
 
+    async def say(self, word: Evidence) -> int:
+        """See `EvidenceLog`."""
+        row = _row(checked(word))
+
+        def job(connection: sqlite3.Connection) -> int:
+            rows = connection.execute(f"{_COLUMNS} {_OF_REQUEST}", (word.request_id,))
+            known = said_before(word, [_record(each) for each in rows])
+            seq = known.seq if known else insert(connection, row)
+            self._file.saw_epoch(seq)
+            return seq
+
+        return await self._write(job)
+
     async def since(self, seq: int, limit: int) -> list[Evidence]:
         """See `EvidenceLog`."""
         return await self._select("WHERE id > ? ORDER BY id LIMIT ?", seq, max(limit, 0))
 
     async def of_request(self, request_id: str) -> list[Evidence]:
         """See `EvidenceLog`."""
-        return await self._select("WHERE request = ? ORDER BY id", request_id)
+        return await self._select(_OF_REQUEST, request_id)
 
     async def of_entry(self, entry: bytes) -> list[Evidence]:
         """See `EvidenceLog`."""
@@ -78,13 +92,15 @@ class SqliteEvidence(SqliteShared):
         now = self._clock.now()
 
         def job(connection: sqlite3.Connection) -> int:
-            last = connection.execute(
+            row = connection.execute(
                 f"{_COLUMNS} WHERE subject = ? ORDER BY id DESC LIMIT 1", (entry,)
             ).fetchone()
+            last = _record(row) if row else None
             marked = connection.execute(
                 "UPDATE entry SET retracted = 1 WHERE subject = ? AND NOT retracted", (entry,)
             ).rowcount
-            insert(connection, _row(retraction(entry, _record(last) if last else None, now)))
+            if marked or not is_retraction(last):
+                insert(connection, _row(retraction(entry, last, now)))
             return marked
 
         return await self._write(job)

@@ -100,7 +100,7 @@ class EvidenceLog(Protocol):
     async def say(self, word: Evidence) -> int:
         """Add what a caller or an operator says of a request, if it is new; returns its seq.
 
-        A caller's second word on a request is not, nor an operator's that was said before.
+        A caller's second word on a request is not, nor one of an operator's who said so last.
         """
 
     async def since(self, seq: int, limit: int) -> list[Evidence]:

@@ -214,10 +214,10 @@ async def _words_count_once(log: EvidenceLog) -> None:
     await log.say(msgspec.structs.replace(word, verdict="different"))
     _expect(len(await log.of_request(word.request_id)) == 1, "a caller's first word is its last")
     told = msgspec.structs.replace(word, source="operator")
-    for verdict in ("same", "same", "different"):
+    for verdict in ("same", "same", "different", "same"):
         await log.say(msgspec.structs.replace(told, verdict=verdict))
     found = [record.verdict for record in await log.of_request(word.request_id)]
-    _expect(found == ["same", "same", "different"], "an operator may say otherwise, once")
+    _expect(found == ["same", "same", "different", "same"], "an operator's latest word stands")
 
 
 async def _unknown_can_be_retracted(log: EvidenceLog) -> None:

@@ -70,11 +70,14 @@ def is_retraction(record: Evidence | None) -> bool:
 
 
 def said_before(word: Evidence, records: Sequence[Evidence]) -> Evidence | None:
-    """What stands in the request's records for this word: who repeats it adds no evidence."""
-    same = (one for one in records if one.source == word.source)
-    return next(
-        (one for one in same if word.source == "caller" or one.verdict == word.verdict), None
-    )
+    """What stands in the request's records, oldest first, for this word; None where it is new.
+
+    Who repeats it adds no evidence. A caller has one word; of an operator the latest one stands.
+    """
+    told = [each for each in records if each.source == word.source]
+    if not told or (word.source != "caller" and told[-1].verdict != word.verdict):
+        return None
+    return told[-1]
 
 
 def said(about: Evidence, agreement: Agreement, source: LabelSource, now: UnixTime) -> Evidence:

@@ -149,6 +149,12 @@ def test_what_is_missing_is_told(
     assert "needs" in told
 
 
+def test_a_list_of_nothing_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """Zero is not all."""
+    code, told = run(capsys, "list", "--limit", "0")
+    assert (code, "--limit is 1 or more" in told) == (2, True)
+
+
 def test_without_evidence_there_is_nothing_to_audit(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -198,3 +198,16 @@ def test_a_process_of_another_user_is_running(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(os, "kill", refuse)
     assert figures.is_running(1)
+
+
+def test_the_trust_of_so_many_namespaces_is_shown() -> None:
+    """Those heard of last: callers who name many cannot make the page grow."""
+    sink = PrometheusSink()
+    for number in range(100):
+        sink.emit(events.TrustMoved(f"ns-{number}", threshold=0.0, bound=0.5, labels=1.0))
+        sink.emit(events.TrustMoved("default", threshold=0.0, bound=0.5, labels=2.0))
+    samples = shown(sink)
+    for metric in ("trust_threshold", "wrong_rate_bound", "trust_labels", "verdict_share"):
+        names = {name for name in samples if name.startswith(f"askonce_{metric} ")}
+        assert len(names) == 64
+        assert {f"askonce_{metric} default", f"askonce_{metric} ns-99"} <= names

@@ -400,6 +400,17 @@ def test_namespaces_are_bounded() -> None:
     assert desk.labels(Place(b"c", b"")) == 1
 
 
+def test_a_forgotten_namespace_does_not_repeat_its_mistake() -> None:
+    """Who brings many others cannot have the fixed rule that was wrong there decide again."""
+    desk = made(namespaces=1)
+    verdict = judged(desk, "What is a cat?", "what is a cat?", request="one")
+    desk.take([record(verdict, "different", source="audit", request="one")])
+    other = msgspec.structs.replace(record(verdict, "same", request="two"), namespace="other")
+    desk.take([other])
+    assert desk.labels(PLACE) == 0
+    assert not judged(desk, "What is a cat?", "what is a cat?", request="three").serve
+
+
 def test_a_look_comes_back_as_packed() -> None:
     """Packing loses nothing that is learned from."""
     verdict = judged(made(), "What is a cat?", "what is a cat?", "what is a dog?")

@@ -6,18 +6,16 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from askonce.cache.audits import text_of
+from askonce.cache.word import take_word
 from askonce.canonical.entry import unseal
 from askonce.cli.entries import NoSink
 from askonce.cli.invalidate import open_desk, user
+from askonce.cli.legible import legible
 from askonce.clock import SystemClock
 from askonce.errors import CacheFault, ConfigError, EntryUnreadable
-from askonce.policy.confirmation import OPERATOR, vouched_by
 from askonce.stores.hot import HotEntries
 from askonce.tiers.exact import ExactTier
-from askonce.trust.labels import said
 from askonce.wiring import open_log, open_parts
 
 if TYPE_CHECKING:
@@ -38,6 +36,8 @@ def audit(config: Config, arguments: argparse.Namespace) -> int:
     """Run one of the four; returns the exit code."""
     if arguments.action != "list" and not arguments.id:
         raise ConfigError(f"audit {arguments.action} needs a request id or an entry's key")
+    if arguments.limit < 1:
+        raise ConfigError("--limit is 1 or more")
     if arguments.action == "judge" and not arguments.verdict:
         raise ConfigError("audit judge needs a request id and right or wrong")
     works: dict[str, Work] = {
@@ -90,28 +90,13 @@ async def _show(parts: Parts, log: EvidenceLog, name: str) -> int:
 
 
 async def _judge(parts: Parts, log: EvidenceLog, name: str, verdict: str) -> int:
-    """An operator's word counts like an audit, and a right answer needs no other confirmation."""
-    records = await log.of_request(name)
-    about = next((one for one in records if one.source == "hit"), records[0] if records else None)
-    if about is None:
-        return _unknown(name)
+    clock = SystemClock()
+    exact = ExactTier(parts.store, HotEntries(0), clock=clock, sink=NoSink())
     agreement: Agreement = "same" if verdict == "right" else "different"
-    await log.say(said(about, agreement, "operator", SystemClock().now()))
-    if verdict == "right":
-        await _vouch(parts, about.entry)
+    if await take_word(name, agreement, log=log, exact=exact, clock=clock) is None:
+        return _unknown(name)
     print(f"noted: {verdict}")
     return 0
-
-
-async def _vouch(parts: Parts, key: bytes) -> None:
-    exact = ExactTier(parts.store, HotEntries(0), clock=SystemClock(), sink=NoSink())
-    try:
-        entry = await exact.find(key)
-    except EntryUnreadable:
-        return
-    if entry is not None:
-        known = msgspec.structs.replace(entry, vouched=vouched_by(entry, OPERATOR))
-        await exact.keep(known)
 
 
 async def _retract(parts: Parts, log: EvidenceLog, name: str) -> int:
@@ -141,7 +126,8 @@ async def _entry(parts: Parts, key: bytes) -> str:
         entry = None
     if entry is None:
         return "  gone"
-    return f"  question: {entry.question}\n  answer:   {text_of(entry.answer)}"
+    question, answer = legible(entry.question), legible(text_of(entry.answer) or "(not one text)")
+    return f"  question: {question}\n  answer:   {answer}"
 
 
 def _key(name: str) -> bytes | None:

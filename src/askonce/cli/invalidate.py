@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from askonce.canonical.request import prompt_digest
 from askonce.cli.entries import NoSink
+from askonce.cli.legible import legible
 from askonce.clock import SystemClock
 from askonce.errors import CacheFault, ConfigError
 from askonce.invalidation.desk import InvalidationDesk, Request
@@ -146,7 +147,7 @@ async def _alike(parts: Parts, arguments: argparse.Namespace) -> int:
     desk = await open_desk(parts)
     found = await desk.alike(arguments.like, floor=Cosine(arguments.floor))
     for each in found:
-        print(f"{each.score:.4f}  {each.item.key.hex()[:16]}  {each.item.text}")
+        print(f"{each.score:.4f}  {each.item.key.hex()[:16]}  {legible(each.item.text)}")
     if not found or arguments.dry_run:
         print(f"{len(found)} would go" if found else "nothing means about the same")
         return 0

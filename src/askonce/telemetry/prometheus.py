@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import OrderedDict
 from math import exp
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args
 
@@ -57,6 +58,14 @@ Value = TypeVar("Value")
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 PUBLISH_EVERY = 1.0
+MOST_NAMESPACES = 64
+"""Whose trust is shown: those heard of last. As many learn at a time."""
+_OF_NAMESPACES = (
+    "askonce_trust_threshold",
+    "askonce_wrong_rate_bound",
+    "askonce_trust_labels",
+    "askonce_verdict_share",
+)
 """Seconds between two publications of a worker's figures."""
 
 
@@ -173,6 +182,8 @@ class PrometheusSink:
         self._latency = self._by_tier("askonce_request_seconds")
         self._ttft = self._by_tier("askonce_ttft_seconds")
         self._embedding = self._figures.histograms["askonce_embedding_seconds",]
+        self._namespaces: OrderedDict[str, None] = OrderedDict()
+        """Those whose gauges are shown, the one heard of last at the end."""
         self._takers: dict[type[Event], Callable[[Any], None]] = {
             Served: self._served,
             AdmissionRefused: lambda event: self._count(
@@ -258,10 +269,14 @@ class PrometheusSink:
         gauges, namespace = self._figures.gauges, event.namespace
         closed = event.threshold == float("inf")
         least = 2.0 if closed else 1 / (1 + exp(-event.threshold))
-        gauges["askonce_trust_threshold", namespace] = least
-        gauges["askonce_wrong_rate_bound", namespace] = event.bound
-        gauges["askonce_trust_labels", namespace] = event.labels
-        gauges["askonce_verdict_share", namespace] = event.told
+        shown = zip(_OF_NAMESPACES, (least, event.bound, event.labels, event.told), strict=True)
+        gauges.update({(name, namespace): value for name, value in shown})
+        self._namespaces[namespace] = None
+        self._namespaces.move_to_end(namespace)
+        if len(self._namespaces) > MOST_NAMESPACES:
+            gone, _ = self._namespaces.popitem(last=False)
+            for name in _OF_NAMESPACES:
+                del gauges[name, gone]
 
     def _held(self, event: HeldBytes) -> None:
         self._figures.gauges["askonce_held_bytes", event.part] = event.size

@@ -27,7 +27,7 @@ from askonce.trust.kept import parted
 from askonce.trust.labels import LOST
 from askonce.trust.looks import Seen, pack, unpack
 from askonce.trust.names import question_digest
-from askonce.trust.namespace import SIGHTED, Namespace
+from askonce.trust.namespace import SIGHTED, Namespace, Scars
 from askonce.trust.sight import Lesson, Manners, Sight, Verdict
 from askonce.trust.text.guards import veto
 from askonce.trust.text.reading import analyse
@@ -72,6 +72,7 @@ class TrustDesk:
         self._ledger = Ledger(policy, seed)
         self._answers = SameAnswers()
         self._namespaces: OrderedDict[bytes, Namespace] = OrderedDict()
+        self._scars = Scars()
         self.asked = Asked()
         """Requests decided here that the log does not know of yet."""
 
@@ -332,9 +333,11 @@ class TrustDesk:
             limit = min(most, _WHOLE * most // (len(self._namespaces) + 1))
             learner = Learner(self._prior, self._dim, limit=limit)
             known = Namespace(learner, Spending(self._manners.thrift))
+            self._scars.restore(name, known)
             self._namespaces[name] = known
             if len(self._namespaces) > self._manners.namespaces:
-                gone, _ = self._namespaces.popitem(last=False)
+                gone, lost = self._namespaces.popitem(last=False)
+                self._scars.keep(gone, lost)
                 self._ledger.reset(Place(gone, b""), whole=True)
         self._namespaces.move_to_end(name)
         return known

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from askonce.trust.account.thrift import Telling
@@ -10,6 +11,7 @@ if TYPE_CHECKING:
     from askonce.trust.account.thrift import Spending
     from askonce.trust.verifier import Learner
 
+_MOST_SCARS = 4096
 SIGHTED = 0.5
 """Share of comparisons that must bring a verdict for evidence to decide."""
 
@@ -51,3 +53,26 @@ class Namespace:
         if would and self.mistaken and self.blind:
             self.spending.audits.note(told=told)
         self.misses.note(told=told)
+
+
+class Scars:
+    """What namespaces that had to be forgotten must not do again: bounded, the oldest leave first.
+
+    Who brings many namespaces could else have the verdict against a fixed rule forgotten, or the
+    drift since which older entries serve nobody.
+    """
+
+    def __init__(self) -> None:
+        """None yet."""
+        self._of: OrderedDict[bytes, tuple[bool, float]] = OrderedDict()
+
+    def keep(self, name: bytes, lost: Namespace) -> None:
+        """Take what is to be remembered of one that is forgotten."""
+        if lost.mistaken or lost.since:
+            self._of[name] = (lost.mistaken, lost.since)
+        if len(self._of) > _MOST_SCARS:
+            self._of.popitem(last=False)
+
+    def restore(self, name: bytes, fresh: Namespace) -> None:
+        """Give it back to one that returns."""
+        fresh.mistaken, fresh.since = self._of.pop(name, (False, 0.0))

@@ -15,6 +15,7 @@ from askonce.gateway.admin.build import AdminParts, admin_of, tokens_of
 from askonce.gateway.envelope import envelope_reader
 from askonce.gateway.routing import Upstreams
 from askonce.gateway.tenants import partitioner
+from askonce.policy.confirmation import OPERATOR
 from askonce.testing.server import serving
 
 if TYPE_CHECKING:
@@ -205,9 +206,13 @@ async def test_evidence_is_read_judged_and_retracted(tmp_path: Path) -> None:
         assert [each["source"] for each in records] == ["hit", "operator"]
         key = records[0]["key"]
         assert (await admin.told("GET", f"/evidence?key={key}"))["records"] == records
+        await admin.told("POST", "/evidence/judge", {**noted, "verdict": "right"})
+        entry = await admin.house.built.exact.find(bytes.fromhex(key))
+        assert entry is not None
+        assert OPERATOR in entry.vouched
         assert len((await admin.told("GET", "/evidence?limit=1"))["records"]) == 1
         gone = await admin.told("POST", f"/entries/{key}/retract")
-        assert gone["evidence_marked"] == 2
+        assert gone["evidence_marked"] == 3
         assert "hit" not in marks(await admin.house.ask(body_of(FIRST)))
         unknown = await admin.send("POST", "/evidence/judge", {**noted, "request_id": "no"})
         assert unknown.status == 404

@@ -75,5 +75,5 @@ def operations_of(over: AdminParts) -> list[Operation]:
     taking_back = TakingBack(built.desk, parts.revocations)
     found = [*entries.operations(), *taking_back.operations()]
     found += [*explainer.operations(), *state.operations()]
-    found += EvidenceDesk(parts.evidence, clock=over.clock).operations()
+    found += EvidenceDesk(parts.evidence, built.exact, clock=over.clock).operations()
     return found

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from askonce.cache.word import take_word
 from askonce.errors import ConfigError, RequestError
 from askonce.gateway.admin.operations import Asked, Operation, Place
 from askonce.gateway.admin.taking_back import refuse_bad_key
-from askonce.trust.labels import said
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from askonce.ports import Agreement, Clock, Evidence, EvidenceLog
+    from askonce.tiers.exact import ExactTier
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -66,8 +67,10 @@ class Noted(msgspec.Struct, frozen=True):
 class EvidenceDesk:
     """Over the log; without one each operation raises ConfigError."""
 
-    def __init__(self, log: EvidenceLog | None, *, clock: Clock) -> None:
+    def __init__(self, log: EvidenceLog | None, exact: ExactTier, *, clock: Clock) -> None:
+        """exact: where answers that are right are confirmed."""
         self._kept = log
+        self._exact = exact
         self._clock = clock
 
     @property
@@ -91,12 +94,13 @@ class EvidenceDesk:
     async def judge_answer(self, asked: Asked) -> Noted:
         """Take an operator's word: it counts like an audit, and once."""
         word: Judgement = asked.body
-        records = await self._log.of_request(word.request_id)
-        about = next((one for one in records if one.source == "hit"), next(iter(records), None))
-        if about is None:
-            raise RequestError("nothing is known of this request", status=404, code="unknown")
         agreement: Agreement = "same" if word.verdict == "right" else "different"
-        return Noted(await self._log.say(said(about, agreement, "operator", self._clock.now())))
+        seq = await take_word(
+            word.request_id, agreement, log=self._log, exact=self._exact, clock=self._clock
+        )
+        if seq is None:
+            raise RequestError("nothing is known of this request", status=404, code="unknown")
+        return Noted(seq)
 
     def operations(self) -> Sequence[Operation]:
         """For the table."""

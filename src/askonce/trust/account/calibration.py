@@ -48,7 +48,8 @@ _WEIGHTS = (*(1.25**step for step in range(18)), 1 / LEAST_AUDIT)
 
 _WORSE = 4.0
 """The drift looked for: the odds of a wrong answer grow this many times."""
-_ALARM = 1e5
+_ALARM = 1e7
+"""A false alarm costs far more than the few wrong answers by which a true one comes later."""
 _SETTLED = 100.0
 """Labels before drift can be told from first surprises."""
 

@@ -95,7 +95,11 @@ class Endpoint:
         wire = self._leased()
         if wire is not None:
             return Exchange(wire, out, reading(wire.inbox), window)
-        wire = self._dialler.dial(deadline)
+        try:
+            wire = self._dialler.dial(deadline)
+        except OSError:
+            self._dialler.failed()
+            raise
         if self._greeting is None:
             return Exchange(wire, out, reading(wire.inbox), window)
         window.free += 1

@@ -72,6 +72,12 @@ class Endpoint:
         self._closed = False
         self._breaker = breaker or Breaker(failures=3, cooldown=Seconds(1.0))
 
+    @property
+    def works(self) -> bool:
+        """Whether nothing speaks against it."""
+        with self._lock:
+            return self._breaker.state == "closed"
+
     def allows(self) -> bool:
         """Whether it may be asked now."""
         with self._lock:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from askonce.clock import SystemClock
-from askonce.kv.transports.fleet import Endpoint
+from askonce.kv.transports.fleet import Endpoint, Rendezvous
+from askonce.kv.transports.resp import RespTransport
 from askonce.kv.transports.wire import Dialler, Place
 from askonce.units import Seconds
 
@@ -73,3 +74,28 @@ def _refuse(_: threading.Thread) -> None:
 
 def _soon() -> Seconds:
     return Seconds(SystemClock().monotonic() + 5.0)
+
+
+def test_a_silent_server_takes_no_time_from_the_others() -> None:
+    """What others tell of themselves is heard, wherever the silent one stands in the list."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        socket.create_server(("127.0.0.1", 0)) as server,
+    ):
+
+        def answer() -> None:
+            wire, _ = server.accept()
+            with wire:
+                wire.recv(100)
+                wire.sendall(b"$5\r\nab:12\r\n")
+
+        speaking = threading.Thread(target=answer)
+        speaking.start()
+        ports = [each.getsockname()[1] for each in (silent, server)]
+        transport = RespTransport(
+            Rendezvous([Endpoint(Place("127.0.0.1", port)) for port in ports])
+        )
+        told = transport.servers(deadline=Seconds(SystemClock().monotonic() + 0.2))
+        speaking.join()
+        transport.close()
+    assert list(told.values()) == [None, {"ab": "12"}]

@@ -97,6 +97,11 @@ class Wire:
         return True
 
     @property
+    def holds_bytes(self) -> bool:
+        """Whether some wait where a poller does not see them."""
+        return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
+
+    @property
     def buffers_inside(self) -> bool:
         """Whether bytes may wait where a poller does not see them."""
         return isinstance(self._socket, ssl.SSLSocket)

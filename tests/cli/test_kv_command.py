@@ -114,3 +114,12 @@ def test_what_cannot_be_done_is_said(
     monkeypatch.delenv(URL, raising=False)
     assert main(["kv", *arguments]) == 2
     assert capsys.readouterr().err.startswith("askonce: ")
+
+
+def test_a_secret_that_is_too_short_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In one line, before anything is asked of the store."""
+    monkeypatch.setenv(SECRET, "short")
+    assert main(["kv", "bench", "--url", "memory://"]) == 2
+    assert capsys.readouterr().err.startswith("askonce: the secret")

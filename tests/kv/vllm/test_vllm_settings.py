@@ -85,13 +85,17 @@ def test_replicas_that_are_seeded_alike_audit_other_hits() -> None:
 def test_the_secret_is_a_file_or_a_variable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The file wins, its last line end does not count, and one that is gone is an error."""
+    """The file wins, its last line end does not count; gone, empty or short is an error."""
     monkeypatch.setenv("ASKONCE_KV_SECRET", "from the environment")
     assert settings_from({"url": "x"}).secret() == b"from the environment"
     file = tmp_path / "secret"
-    file.write_text("from a file\n")
+    file.write_text("from a file, as it is\n")
     told = {"url": "x", "secret_file": str(file)}
-    assert settings_from(told).secret() == b"from a file"
+    assert settings_from(told).secret() == b"from a file, as it is"
+    for unusable in ("", "\n", "too short\n"):
+        file.write_text(unusable)
+        with pytest.raises(ConfigError, match="secret"):
+            settings_from(told).secret()
     file.unlink()
     with pytest.raises(ConfigError, match="secret"):
         settings_from(told).secret()

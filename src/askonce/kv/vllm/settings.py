@@ -14,6 +14,7 @@ from askonce.errors import ConfigError
 from askonce.kv.admission import Admission, Limits
 from askonce.kv.audit import Comparison, Sample
 from askonce.kv.auditor import Auditor
+from askonce.kv.block import usable
 from askonce.kv.curves import Curve
 from askonce.kv.floats import FLOATS
 from askonce.kv.pool import PoolSettings
@@ -140,11 +141,14 @@ class VllmSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     def secret(self) -> bytes:
         """What seals blocks; empty for none. Raises ConfigError."""
         if not self.secret_file:
-            return os.environ.get(SECRET_VARIABLE, "").encode()
+            return usable(os.environ.get(SECRET_VARIABLE, "").encode())
         try:
-            return Path(self.secret_file).read_bytes().strip()
+            secret = Path(self.secret_file).read_bytes().strip()
         except OSError as reason:
             raise ConfigError(f"the secret of the KV store cannot be read: {reason}") from None
+        if not secret:
+            raise ConfigError(f"there is no secret in {self.secret_file}")
+        return usable(secret)
 
 
 def settings_from(told: Mapping[str, object]) -> VllmSettings:

@@ -123,3 +123,23 @@ def test_a_secret_that_is_too_short_is_said(
     monkeypatch.setenv(SECRET, "short")
     assert main(["kv", "bench", "--url", "memory://"]) == 2
     assert capsys.readouterr().err.startswith("askonce: the secret")
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--prefill", "nan", "1", "1"],
+        ["--prefill", "1", "1", "inf"],
+        ["--latent", "-2"],
+        ["--heads", "-1"],
+        ["--parameters", "-4"],
+        ["--parameters", "nan"],
+    ],
+)
+def test_no_plan_is_made_from_what_is_no_size(
+    flags: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It would print figures that mean nothing."""
+    shape = ["--layers", "32", "--kv-heads", "8", "--head-dim", "128"]
+    assert main(["kv", "plan", *shape, *flags]) == 2
+    assert capsys.readouterr().err.startswith("askonce: --")

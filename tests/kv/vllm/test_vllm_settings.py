@@ -105,3 +105,10 @@ def test_only_the_two_doors_are_there() -> None:
     """Importing the package needs no vLLM, and another name is an error as anywhere."""
     with pytest.raises(AttributeError, match="AskTwice"):
         askonce.kv.vllm.AskTwice  # noqa: B018
+
+
+@pytest.mark.parametrize("name", ["lookup_deadline", "load_deadline", "store_deadline", "ttl"])
+def test_no_time_is_negative(name: str) -> None:
+    """With such a deadline nothing would ever be shared, and nobody would know why."""
+    with pytest.raises(ConfigError, match=name):
+        settings_from({"url": "x", name: -1})

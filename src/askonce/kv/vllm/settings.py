@@ -32,6 +32,7 @@ _LEAST_EXCHANGE = 1.0
 
 
 NotNegative = Annotated[float, msgspec.Meta(ge=0)]
+Positive = Annotated[float, msgspec.Meta(gt=0)]
 
 
 class VllmSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -49,11 +50,11 @@ class VllmSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Folders of adapters that are loaded by name: new contents share nothing with old ones."""
     storage: Literal["raw", "int8"] = "raw"
     """How blocks are stored; `int8` is smaller and not exact."""
-    ttl: float = _DAY
+    ttl: NotNegative = _DAY
     """Seconds that a stored block lives; 0 leaves it to the store's eviction."""
-    lookup_deadline: float = 0.05
-    load_deadline: float = 1.0
-    store_deadline: float = 5.0
+    lookup_deadline: Positive = 0.05
+    load_deadline: Positive = 1.0
+    store_deadline: Positive = 5.0
     invalidate_on_reset: bool = True
     """When vLLM empties its caches, the store's blocks of this model are void for all replicas."""
     min_tokens: int = 64

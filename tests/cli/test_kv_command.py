@@ -114,3 +114,32 @@ def test_what_cannot_be_done_is_said(
     monkeypatch.delenv(URL, raising=False)
     assert main(["kv", *arguments]) == 2
     assert capsys.readouterr().err.startswith("askonce: ")
+
+
+def test_a_secret_that_is_too_short_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In one line, before anything is asked of the store."""
+    monkeypatch.setenv(SECRET, "short")
+    assert main(["kv", "bench", "--url", "memory://"]) == 2
+    assert capsys.readouterr().err.startswith("askonce: the secret")
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--prefill", "nan", "1", "1"],
+        ["--prefill", "1", "1", "inf"],
+        ["--latent", "-2"],
+        ["--heads", "-1"],
+        ["--parameters", "-4"],
+        ["--parameters", "nan"],
+    ],
+)
+def test_no_plan_is_made_from_what_is_no_size(
+    flags: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It would print figures that mean nothing."""
+    shape = ["--layers", "32", "--kv-heads", "8", "--head-dim", "128"]
+    assert main(["kv", "plan", *shape, *flags]) == 2
+    assert capsys.readouterr().err.startswith("askonce: --")

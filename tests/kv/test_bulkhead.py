@@ -86,3 +86,27 @@ def test_who_awaits_an_answer_is_woken_by_it() -> None:
     desk.await_answer(lookup, Seconds(60.0))
     assert lookup.answer == [True]
     assert time.monotonic() - began < 30
+
+
+def test_without_a_thread_to_be_had_work_is_shed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that may start no more threads is told no, and is as well as before."""
+    head = Bulkhead("test", threads=2, depth=4)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", _refuse)
+        assert not head.offer(lambda: None)
+    ran, go = threading.Event(), threading.Event()
+    assert head.offer(lambda: _wait_for(go))
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", _refuse)
+        assert head.offer(ran.set)
+    go.set()
+    assert head.close(Seconds(5.0))
+    assert ran.is_set()
+
+
+def _refuse(_: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
+
+
+def _wait_for(event: threading.Event) -> None:
+    event.wait(5.0)

@@ -184,3 +184,22 @@ def test_it_follows_on_a_thread_of_its_own() -> None:
     for each in (one, sick):
         each.close()
     assert sick.current() is None
+
+
+def test_a_transport_that_raises_ends_a_bump_as_a_store_that_cannot_be_told() -> None:
+    """What a transport raises reaches no engine; nothing old is served, and it is told later."""
+    bench = Bench()
+    epochs = bench.replica()
+    before = epochs.latest
+    fetch = bench.transport.fetch
+
+    def broken(*_: object, **__: object) -> list[Outcome]:
+        raise OverflowError
+
+    bench.transport.fetch = broken  # type: ignore[method-assign]
+    with pytest.raises(StoreError):
+        epochs.bump()
+    assert epochs.current() is None
+    bench.transport.fetch = fetch  # type: ignore[method-assign]
+    assert epochs.refresh()
+    assert (epochs.current() or 0) > before

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from askonce.kv.block import BlockKey
 from askonce.kv.verdicts import Verdicts
 from askonce.testing import FakeClock
@@ -35,3 +37,20 @@ def test_a_lookup_does_not_clear_a_failure_and_a_store_does() -> None:
     assert verdicts.recall(KEYS, 1) == [True, False]
     verdicts.forget()
     assert verdicts.recall(KEYS, 1) == [None, None]
+
+
+@pytest.mark.parametrize("moment", [1, 2])
+def test_a_failure_beside_a_lookup_is_not_lost(moment: int) -> None:
+    """It may come while the lookup's answer is being noted, on another thread."""
+
+    class Interrupted(FakeClock):
+        def monotonic(self) -> Seconds:
+            calls.append(None)
+            if len(calls) == moment:
+                verdicts.failed(KEYS, 1)
+            return super().monotonic()
+
+    calls: list[None] = []
+    verdicts = Verdicts(Interrupted(), found_life=Seconds(1), failed_life=Seconds(5))
+    verdicts.seen(KEYS, 1)
+    assert verdicts.recall(KEYS, 1) == [False, False]

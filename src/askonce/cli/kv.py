@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 from askonce.cli.kv_figures import fleet_table, page_at
 from askonce.clock import SystemClock
 from askonce.errors import ConfigError, StoreError
-from askonce.kv.block import HEADER_BYTES, BlockKey, Sealer, told_by
+from askonce.kv.block import HEADER_BYTES, BlockKey, Sealer, told_by, usable
 from askonce.kv.epochs import Epochs
 from askonce.kv.namespace import model_digest
 from askonce.kv.shelf import Shelf
@@ -45,7 +45,7 @@ def kv(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     url = arguments.url or environ.get(URL, "")
     if not url:
         raise ConfigError(f"say which store: --url, or {URL}")
-    secret = environ.get(SECRET, "").encode()
+    secret = usable(environ.get(SECRET, "").encode())
     transport = open_transport(url)
     try:
         return _ACTIONS[arguments.action](transport, arguments, secret)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -136,7 +137,8 @@ def _measured(arguments: argparse.Namespace) -> Curve | None:
     if arguments.prefill is None:
         return None
     fixed, per_token, per_square = arguments.prefill
-    if min(fixed, per_square) < 0 or not per_token > 0:
+    finite = all(map(math.isfinite, arguments.prefill))
+    if not finite or min(fixed, per_square) < 0 or not per_token > 0:
         raise ConfigError("--prefill takes three numbers that are not negative, the second above 0")
     return Curve(
         name="as given",
@@ -153,6 +155,9 @@ def _shape(arguments: argparse.Namespace) -> Shape:
     named = (arguments.layers, arguments.kv_heads, arguments.head_dim)
     if any(value is None or value < 1 for value in named):
         raise ConfigError("give --model-config, or --layers, --kv-heads and --head-dim")
+    told = (arguments.heads, arguments.parameters)
+    if arguments.latent < 0 or not all(n is None or 0 < n < math.inf for n in told):
+        raise ConfigError("--heads and --parameters must be above 0, and --latent not below")
     heads = arguments.heads or 4 * arguments.kv_heads
     hidden = heads * arguments.head_dim
     guessed = 12 * arguments.layers * hidden**2 / 1e9

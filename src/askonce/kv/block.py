@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 import xxhash
 
-from askonce.errors import MissingExtra
+from askonce.errors import ConfigError, MissingExtra
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,6 +61,7 @@ FLAWS: Final[tuple[Flaw, ...]] = (
 )
 
 _CODECS: Final[Mapping[Codec, int]] = {"raw": 0, "int8": 1, "fp8": 2}
+_LEAST_SECRET: Final = 16
 _FIELDS: Final = struct.Struct("<4sBBHIQQ32s32s")
 """Magic, version, codec, spare, group, epoch, payload bytes, namespace, block hash."""
 _CHECKSUM: Final = slice(_FIELDS.size, _FIELDS.size + 32)
@@ -154,6 +155,13 @@ class Sealer:
         )
 
 
+def usable(secret: bytes) -> bytes:
+    """The same, empty for none; raises ConfigError for one that is too short."""
+    if 0 < len(secret) < _LEAST_SECRET:
+        raise ConfigError(f"the secret of the KV store has at least {_LEAST_SECRET} bytes")
+    return secret
+
+
 class Told(msgspec.Struct, frozen=True):
     """What a header claims, unchecked."""
 
@@ -183,8 +191,8 @@ class _Authenticator:
     """Says of header and payload that a holder of the secret wrote them."""
 
     def __init__(self, secret: bytes) -> None:
-        if len(secret) < 16:
-            raise ValueError("a secret has at least 16 bytes")
+        if len(secret) < _LEAST_SECRET:
+            raise ValueError(f"a secret has at least {_LEAST_SECRET} bytes")
         try:
             from cryptography.hazmat.primitives.ciphers.aead import AESGCM
         except ImportError:

@@ -29,13 +29,14 @@ class Bulkhead:
         self._closed = False
 
     def offer(self, work: Callable[[], None]) -> bool:
-        """Have it run soon; False when there is too much already, or after `close`."""
+        """Have it run soon; False when there is too much already, no thread, or after `close`."""
         with self._lock:
             if self._closed or self._under_way >= self._depth:
                 return False
+            wanted = len(self._threads) < min(self._count, self._under_way + 1)
+            if wanted and not self._start() and not self._threads:
+                return False
             self._under_way += 1
-            if len(self._threads) < min(self._count, self._under_way):
-                self._start()
         self._queue.put(work)
         return True
 
@@ -50,11 +51,16 @@ class Bulkhead:
             thread.join(timeout)
         return not any(thread.is_alive() for thread in self._threads)
 
-    def _start(self) -> None:
+    def _start(self) -> bool:
+        """One thread more; False where the process may have none."""
         number = len(self._threads)
         thread = threading.Thread(target=self._run, name=f"{self._name}-{number}", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            return False
         self._threads.append(thread)
-        thread.start()
+        return True
 
     def _run(self) -> None:
         unbind()

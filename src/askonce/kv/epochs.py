@@ -99,17 +99,16 @@ class Epochs:
         Raises StoreError where the store cannot be told; this replica then serves nothing old all
         the same, and tells it later.
         """
-        with self._turn:
-            began = self._clock.monotonic()
-            deadline = Seconds(began + timeout)
-            known = self._read(deadline) or 0
+        try:
+            with self._turn:
+                return self._bumped(timeout)
+        except StoreError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a third party's transport; costs misses
             with self._lock:
-                fresh = self._next(max(known, self._seen))
-                self._seen, self._current = fresh, None
-            self._write(fresh, deadline, replace=True)
-            if not self._adopt(self._read(deadline), began):
-                raise StoreError("the store did not take the new epoch")
-            return fresh
+                self._seen, self._current = self._next(self._seen), None
+            _log.error("a KV transport raised %s\n%s", type(error).__name__, places(error))
+            raise StoreError(f"a KV transport raised {type(error).__name__}") from None
 
     def start(self) -> None:
         """Follow the record from now on, on a thread of its own."""
@@ -132,6 +131,18 @@ class Epochs:
                 _log.error("a KV transport raised %s\n%s", type(error).__name__, places(error))
             spent = self._clock.monotonic() - began
             self._stop.wait(max(INTERVAL - spent, _AGAIN) if known else _AGAIN)
+
+    def _bumped(self, timeout: Seconds) -> int:
+        began = self._clock.monotonic()
+        deadline = Seconds(began + timeout)
+        known = self._read(deadline) or 0
+        with self._lock:
+            fresh = self._next(max(known, self._seen))
+            self._seen, self._current = fresh, None
+        self._write(fresh, deadline, replace=True)
+        if not self._adopt(self._read(deadline), began):
+            raise StoreError("the store did not take the new epoch")
+        return fresh
 
     def _read(self, deadline: Seconds) -> int | None:
         """The record's epoch; 0 where there is none to be trusted, None where nobody knows."""

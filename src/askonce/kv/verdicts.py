@@ -36,10 +36,7 @@ class Verdicts:
 
     def seen(self, keys: Iterable[BlockKey], epoch: int) -> None:
         """A lookup says that these are there; what has failed to load stays failed all the same."""
-        keys = list(keys)
-        said = self.recall(keys, epoch)
-        unknown = [key for key, verdict in zip(keys, said, strict=True) if verdict is not False]
-        self._remember(unknown, epoch, verdict=True, life=self._found_life)
+        self._remember(keys, epoch, verdict=True, life=self._found_life, yields=True)
 
     def stored(self, keys: Iterable[BlockKey], epoch: int) -> None:
         """These are there, and good: they were stored just now."""
@@ -55,11 +52,22 @@ class Verdicts:
             self._known.clear()
 
     def _remember(
-        self, keys: Iterable[BlockKey], epoch: int, *, verdict: bool, life: Seconds
+        self,
+        keys: Iterable[BlockKey],
+        epoch: int,
+        *,
+        verdict: bool,
+        life: Seconds,
+        yields: bool = False,
     ) -> None:
-        until = self._clock.monotonic() + life
+        """yields: to what has failed."""
+        now = self._clock.monotonic()
+        until = now + life
         with self._lock:
             for key in keys:
+                known, lasts = self._known.get((key, epoch), (None, now))
+                if yields and known is False and lasts > now:
+                    continue
                 self._known[key, epoch] = (verdict, until)
                 self._known.move_to_end((key, epoch))
             while len(self._known) > _MOST:

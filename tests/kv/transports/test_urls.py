@@ -40,6 +40,14 @@ def test_a_socket_file() -> None:
         "memcached://a?item=x",
         "rediss://a?ca=/nowhere.pem",
         "redis://[::1",
+        "redis://a/\u00b2",
+        "redis://a:\u00b2",
+        "redis://a?lanes=\u00b2",
+        "redis://a,",
+        "redis://a,,b",
+        "redis+unix://",
+        "redis+unix://run/redis.sock",
+        "memcached://a?item=100",
     ],
 )
 def test_what_cannot_be_used(url: str) -> None:

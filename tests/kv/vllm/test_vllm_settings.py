@@ -85,13 +85,17 @@ def test_replicas_that_are_seeded_alike_audit_other_hits() -> None:
 def test_the_secret_is_a_file_or_a_variable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The file wins, its last line end does not count, and one that is gone is an error."""
+    """The file wins, its last line end does not count; gone, empty or short is an error."""
     monkeypatch.setenv("ASKONCE_KV_SECRET", "from the environment")
     assert settings_from({"url": "x"}).secret() == b"from the environment"
     file = tmp_path / "secret"
-    file.write_text("from a file\n")
+    file.write_text("from a file, as it is\n")
     told = {"url": "x", "secret_file": str(file)}
-    assert settings_from(told).secret() == b"from a file"
+    assert settings_from(told).secret() == b"from a file, as it is"
+    for unusable in ("", "\n", "too short\n"):
+        file.write_text(unusable)
+        with pytest.raises(ConfigError, match="secret"):
+            settings_from(told).secret()
     file.unlink()
     with pytest.raises(ConfigError, match="secret"):
         settings_from(told).secret()
@@ -101,3 +105,10 @@ def test_only_the_two_doors_are_there() -> None:
     """Importing the package needs no vLLM, and another name is an error as anywhere."""
     with pytest.raises(AttributeError, match="AskTwice"):
         askonce.kv.vllm.AskTwice  # noqa: B018
+
+
+@pytest.mark.parametrize("name", ["lookup_deadline", "load_deadline", "store_deadline", "ttl"])
+def test_no_time_is_negative(name: str) -> None:
+    """With such a deadline nothing would ever be shared, and nobody would know why."""
+    with pytest.raises(ConfigError, match=name):
+        settings_from({"url": "x", name: -1})

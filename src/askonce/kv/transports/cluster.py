@@ -56,8 +56,11 @@ class SlotMap:
         """places: servers to ask first. endpoint: makes one for a place."""
         self._make = endpoint
         self._lock = threading.Lock()
+        self._named = frozenset(places)
         self._servers = {place: endpoint(place) for place in places}
         self._slots: list[Endpoint] = [next(iter(self._servers.values()))] * SLOTS
+        self._mapped = frozenset(self._slots)
+        """Servers that have slots."""
         self._stale = True
         self._asked_at = float("-inf")
 
@@ -77,13 +80,14 @@ class SlotMap:
         return self._server(Place(redirect.host, redirect.port)) if redirect.host else None
 
     def prepare(self, deadline: Seconds) -> None:
-        """Ask for the map where it is known to be wrong."""
+        """Ask for the map where it is known to be wrong, or may be: a dead server says no more."""
+        doubtful = self._stale or not all(each.works for each in self._mapped)
         now = _clock.monotonic()
         with self._lock:
-            if not self._stale or now - self._asked_at < _AGAIN:
+            if not doubtful or now - self._asked_at < _AGAIN:
                 return
             self._asked_at = now
-        for endpoint in self.endpoints:
+        for endpoint in sorted(self.endpoints, key=lambda each: not each.works):
             if endpoint.allows() and self._learn(endpoint, deadline):
                 self._stale = False
                 return
@@ -108,16 +112,34 @@ class SlotMap:
 
     def _take(self, told: Value, asked: Place) -> bool:
         ranges = told if isinstance(told, list) else []
+        slots = list(self._slots)
         for each in ranges:
             match each:
                 case [int(first), int(last), [bytes(host), int(port), *_], *_] if (
                     0 <= first <= last < SLOTS
                 ):
                     place = Place(host.decode("ascii", "replace") or asked.host, port)
-                    self._slots[first : last + 1] = [self._server(place)] * (last + 1 - first)
+                    slots[first : last + 1] = [self._server(place)] * (last + 1 - first)
                 case _:
                     return False
+        if ranges:
+            self._adopt(slots)
         return bool(ranges)
+
+    def _adopt(self, slots: list[Endpoint]) -> None:
+        """Follow this map, and leave the servers that have no part in it."""
+        mapped = frozenset(slots)
+        with self._lock:
+            self._slots, self._mapped = slots, mapped
+            left = {
+                place: each
+                for place, each in self._servers.items()
+                if each not in mapped and place not in self._named
+            }
+            for place in left:
+                del self._servers[place]
+        for each in left.values():
+            each.close()
 
     def _server(self, place: Place) -> Endpoint:
         with self._lock:

@@ -104,7 +104,7 @@ class Exchange:
 
     def _receive(self) -> None:
         brought = 0
-        while not self.over and brought < _TURN:
+        while not self.over and (brought < _TURN or self.wire.holds_bytes):
             came = self.wire.receive(self._into)
             if not came:
                 break

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import xxhash
@@ -72,6 +73,12 @@ class Endpoint:
         self._closed = False
         self._breaker = breaker or Breaker(failures=3, cooldown=Seconds(1.0))
 
+    @property
+    def works(self) -> bool:
+        """Whether nothing speaks against it."""
+        with self._lock:
+            return self._breaker.state == "closed"
+
     def allows(self) -> bool:
         """Whether it may be asked now."""
         with self._lock:
@@ -95,7 +102,11 @@ class Endpoint:
         wire = self._leased()
         if wire is not None:
             return Exchange(wire, out, reading(wire.inbox), window)
-        wire = self._dialler.dial(deadline)
+        try:
+            wire = self._dialler.dial(deadline)
+        except OSError:
+            self._dialler.failed()
+            raise
         if self._greeting is None:
             return Exchange(wire, out, reading(wire.inbox), window)
         window.free += 1
@@ -283,17 +294,16 @@ class Fleet:
     def ask_all(self, out: bytes, reading: ReadText, deadline: Seconds) -> dict[str, bytes | None]:
         """Ask each server the same; None for one that does not answer."""
         self.routes.prepare(deadline)
-        return {
-            str(endpoint.place): _ask_one(endpoint, out, reading, deadline)
-            for endpoint in self.routes.endpoints
-        }
+        endpoints = self.routes.endpoints
+        told = _ask_each(endpoints, out, reading, deadline)
+        return {str(each.place): text for each, text in zip(endpoints, told, strict=True)}
 
     def ask_about(
         self, key: bytes, out: bytes, reading: ReadText, deadline: Seconds
     ) -> bytes | None:
         """Ask the server of one key; None where it does not answer."""
         self.routes.prepare(deadline)
-        return _ask_one(self.routes.route(key), out, reading, deadline)
+        return _ask_each([self.routes.route(key)], out, reading, deadline)[0]
 
     def close(self) -> None:
         """Hang up everywhere."""
@@ -302,19 +312,26 @@ class Fleet:
             endpoint.close()
 
 
-def _ask_one(endpoint: Endpoint, out: bytes, reading: ReadText, deadline: Seconds) -> bytes | None:
-    told: list[bytes | None] = [None]
+def _ask_each(
+    endpoints: Sequence[Endpoint], out: bytes, reading: ReadText, deadline: Seconds
+) -> list[bytes | None]:
+    """Side by side, so that one which is slow takes no time from the others."""
+    told: list[bytes | None] = [None] * len(endpoints)
 
-    def read(inbox: Inbox) -> Reading[None]:
-        told[0] = yield from reading(inbox)
+    def into(index: int) -> ReadAll:
+        def read(inbox: Inbox) -> Reading[None]:
+            told[index] = yield from reading(inbox)
 
-    try:
-        exchange = endpoint.begin([out], read, deadline)
-    except OSError:
-        return None
-    drive([exchange], deadline)
-    endpoint.end(exchange)
-    return told[0]
+        return read
+
+    begun: list[tuple[Endpoint, Exchange]] = []
+    for index, endpoint in enumerate(endpoints):
+        with suppress(OSError):
+            begun.append((endpoint, endpoint.begin([out], into(index), deadline)))
+    drive([exchange for _, exchange in begun], deadline)
+    for endpoint, exchange in begun:
+        endpoint.end(exchange)
+    return told
 
 
 def _grouped(placed: Iterable[tuple[Endpoint, int]]) -> list[tuple[Endpoint, list[int]]]:

@@ -87,7 +87,12 @@ class MemcachedTransport:
             answers=True,
         )
         told = self._fleet.call([item.name for item in items], talk, deadline)
-        return _whole(items, told, len(keys))
+        outcomes = _whole(items, told, len(keys))
+        for item, said in zip(items, told, strict=True):
+            first = item.name == keys[item.block]
+            if first and said == "done" and outcomes[item.block] == "missing":
+                outcomes[item.block] = "size"  # it is cut short, and in the way of a whole one
+        return outcomes
 
     def put(
         self,

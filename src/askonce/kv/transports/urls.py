@@ -29,6 +29,7 @@ SCHEMES = (
 """An `s` means TLS; `valkey` may stand for `redis` everywhere."""
 
 
+_LEAST_ITEM = 1024
 _SECURE = {"rediss": "redis", "memcacheds": "memcached"}
 
 
@@ -77,13 +78,17 @@ def parse(url: str) -> Target:
     username, _, password = who.partition(":")
     options = {name: values[-1] for name, values in parse_qs(parts.query).items()}
     if scheme.endswith("+unix"):
+        if hosts or not parts.path:
+            raise ConfigError("a socket file is named by its whole path, after three slashes")
         places = [Place("", 0, unquote(parts.path))]
         path = options.get("db", "")
     else:
         port = DEFAULT_PORTS.get(_family(scheme), 0)
+        if "," in hosts and not all(hosts.split(",")):
+            raise ConfigError("the list of the KV store's servers has a gap")
         places = [_place(each, port) for each in hosts.split(",")]
         path = parts.path[1:]
-    if path and not path.isdigit():
+    if path and not path.isdecimal():
         raise ConfigError(f"a database is a number, not {path!r}")
     return Target(
         scheme, tuple(places), unquote(username), unquote(password), int(path or 0), options
@@ -102,14 +107,14 @@ def _place(text: str, default: int) -> Place:
         port = rest.removeprefix(":")
     elif ":" in text:
         host, _, port = text.partition(":")
-    if port and not (port.isdigit() and 0 < int(port) < 65536):
+    if port and not (port.isdecimal() and 0 < int(port) < 65536):
         raise ConfigError(f"{text!r} has no usable port")
     return Place(host or "127.0.0.1", int(port or default))
 
 
 def _positive(options: Mapping[str, str], name: str, default: int) -> int:
     text = options.get(name, str(default))
-    if not text.isdigit() or not int(text):
+    if not text.isdecimal() or not int(text):
         raise ConfigError(f"{name} is a number from 1 up, not {text!r}")
     return int(text)
 
@@ -151,6 +156,8 @@ def _memcached(target: Target) -> BlockTransport:
     context = _context(target)
     endpoints = [Endpoint(each, context=context) for each in target.places]
     item = _positive(target.options, "item", 1_000_000)
+    if item < _LEAST_ITEM:
+        raise ConfigError(f"item is {_LEAST_ITEM} bytes at least, not {item}")
     return MemcachedTransport(Rendezvous(endpoints), lanes=target.lanes, item_bytes=item)
 
 

@@ -97,6 +97,11 @@ class Wire:
         return True
 
     @property
+    def holds_bytes(self) -> bool:
+        """Whether some wait where a poller does not see them."""
+        return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
+
+    @property
     def buffers_inside(self) -> bool:
         """Whether bytes may wait where a poller does not see them."""
         return isinstance(self._socket, ssl.SSLSocket)
@@ -185,12 +190,8 @@ class Dialler:
         with self._lock:
             if self._known and _clock.monotonic() < self._known_until:
                 return self._known[0]
-            if self._looking is None:
-                self._looking = threading.Event()
-                threading.Thread(
-                    target=self._look, args=(self._looking,), name="askonce-kv-name", daemon=True
-                ).start()
-            looking, known = self._looking, self._known
+            looking = self._looking or self._look_up()
+            known = self._known
         if not known:
             looking.wait(max(deadline - _clock.monotonic(), 0))
             known = self._known
@@ -198,13 +199,24 @@ class Dialler:
             raise TimeoutError(f"{self._place.host} has no address")
         return known[0]
 
+    def _look_up(self) -> threading.Event:
+        looking = threading.Event()
+        try:
+            threading.Thread(
+                target=self._look, args=(looking,), name="askonce-kv-name", daemon=True
+            ).start()
+        except RuntimeError as reason:
+            raise OSError(str(reason)) from None
+        self._looking = looking
+        return looking
+
     def _look(self, done: threading.Event) -> None:
         """`getaddrinfo` knows no deadline."""
         try:
             found = socket.getaddrinfo(
                 self._place.host, self._place.port, type=socket.SOCK_STREAM, proto=0
             )
-        except OSError:
+        except (OSError, ValueError):  # the latter for what can be no name
             found = []
         with self._lock:
             self._looking = None

@@ -26,6 +26,8 @@ class Adapters:
         self._read = read or folder_digest
         self._lock = threading.Lock()
         self._known: dict[tuple[int, str], bytes | None] = {}
+        self._turns: dict[tuple[int, str], int] = {}
+        """How often each was to be read: what came before it was loaded anew tells nothing."""
         self._reader = Bulkhead("askonce-kv-adapters", threads=1, depth=64)
 
     def meet(self, adapter: Any) -> None:  # noqa: ANN401 - vLLM's LoRARequest
@@ -35,7 +37,8 @@ class Adapters:
             if name in self._known and not getattr(adapter, "load_inplace", False):
                 return
             self._known[name] = None
-        if not self._reader.offer(lambda: self._learn(name)):
+            self._turns[name] = turn = self._turns.get(name, 0) + 1
+        if not self._reader.offer(lambda: self._learn(name, turn)):
             with self._lock:
                 del self._known[name]
 
@@ -48,13 +51,14 @@ class Adapters:
         """Read no more."""
         self._reader.close(_PATIENCE)
 
-    def _learn(self, name: tuple[int, str]) -> None:
+    def _learn(self, name: tuple[int, str], turn: int) -> None:
         try:
             digest = self._read(Path(name[1]))
         except OSError:
             return
         with self._lock:
-            self._known[name] = digest
+            if self._turns[name] == turn:
+                self._known[name] = digest
 
 
 def bound(block_hash: bytes, adapter: bytes) -> bytes:

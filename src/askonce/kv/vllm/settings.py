@@ -14,6 +14,7 @@ from askonce.errors import ConfigError
 from askonce.kv.admission import Admission, Limits
 from askonce.kv.audit import Comparison, Sample
 from askonce.kv.auditor import Auditor
+from askonce.kv.block import usable
 from askonce.kv.curves import Curve
 from askonce.kv.floats import FLOATS
 from askonce.kv.pool import PoolSettings
@@ -31,6 +32,7 @@ _LEAST_EXCHANGE = 1.0
 
 
 NotNegative = Annotated[float, msgspec.Meta(ge=0)]
+Positive = Annotated[float, msgspec.Meta(gt=0)]
 
 
 class VllmSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -48,11 +50,11 @@ class VllmSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Folders of adapters that are loaded by name: new contents share nothing with old ones."""
     storage: Literal["raw", "int8"] = "raw"
     """How blocks are stored; `int8` is smaller and not exact."""
-    ttl: float = _DAY
+    ttl: NotNegative = _DAY
     """Seconds that a stored block lives; 0 leaves it to the store's eviction."""
-    lookup_deadline: float = 0.05
-    load_deadline: float = 1.0
-    store_deadline: float = 5.0
+    lookup_deadline: Positive = 0.05
+    load_deadline: Positive = 1.0
+    store_deadline: Positive = 5.0
     invalidate_on_reset: bool = True
     """When vLLM empties its caches, the store's blocks of this model are void for all replicas."""
     min_tokens: int = 64
@@ -140,11 +142,14 @@ class VllmSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     def secret(self) -> bytes:
         """What seals blocks; empty for none. Raises ConfigError."""
         if not self.secret_file:
-            return os.environ.get(SECRET_VARIABLE, "").encode()
+            return usable(os.environ.get(SECRET_VARIABLE, "").encode())
         try:
-            return Path(self.secret_file).read_bytes().strip()
+            secret = Path(self.secret_file).read_bytes().strip()
         except OSError as reason:
             raise ConfigError(f"the secret of the KV store cannot be read: {reason}") from None
+        if not secret:
+            raise ConfigError(f"there is no secret in {self.secret_file}")
+        return usable(secret)
 
 
 def settings_from(told: Mapping[str, object]) -> VllmSettings:

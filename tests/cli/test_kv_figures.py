@@ -90,3 +90,9 @@ def test_what_does_not_speak_http_is_an_error_that_says_so() -> None:
         threading.Thread(target=answer, daemon=True).start()
         with pytest.raises(ConfigError, match="cannot be read"):
             page_at(f"http://127.0.0.1:{server.getsockname()[1]}/metrics")
+
+
+def test_a_page_that_is_not_in_the_format_is_an_error_that_says_so() -> None:
+    """As a page about these metrics, instead of one with them."""
+    with pytest.raises(ConfigError, match="cannot be read"):
+        list(fleet_table(["askonce_kv_saved_seconds_total of this engine"]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -260,3 +261,24 @@ def test_blocks_of_no_size_agree(world: World) -> None:
     world.store(keys, blocks)
     assert world.store(keys, blocks, _auditor()).outcomes == ("present", "present")
     assert world.record == Record(agreed=2)
+
+
+def test_two_threads_that_disagree_at_once_take_blocks_back_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Both have decided before either acts."""
+    both = threading.Barrier(2)
+    monkeypatch.setattr(module._log, "error", lambda *_: both.wait(5.0))
+    auditor = Auditor(Comparison("float32"), action="invalidate", clock=FakeClock())
+    taken: list[int] = []
+
+    def invalidate() -> int:
+        taken.append(1)
+        return 1
+
+    threads = [threading.Thread(target=auditor.act, args=(1, invalidate)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert taken == [1]

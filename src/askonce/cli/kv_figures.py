@@ -13,6 +13,8 @@ from askonce.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from prometheus_client import Metric
+
     Totals = Mapping[tuple[str, str], float]
 
 _PATIENCE = 5.0
@@ -66,7 +68,7 @@ def _audit(totals: Totals) -> Iterator[str]:
 def _totals(pages: Iterable[str]) -> Totals:
     totals: dict[tuple[str, str], float] = {}
     for page in pages:
-        for family in text_string_to_metric_families(page):
+        for family in _families(page):
             for sample in family.samples:
                 if sample.name.startswith(_OWN):
                     label = next((sample.labels[n] for n in _LABELS if n in sample.labels), "")
@@ -75,6 +77,13 @@ def _totals(pages: Iterable[str]) -> Totals:
                     largest = at[0].endswith("_max")
                     totals[at] = max(before, sample.value) if largest else before + sample.value
     return totals
+
+
+def _families(page: str) -> list[Metric]:
+    try:
+        return list(text_string_to_metric_families(page))
+    except (ValueError, KeyError, IndexError) as reason:
+        raise ConfigError(f"a page of metrics cannot be read: {reason}") from None
 
 
 def _of(totals: Totals, name: str, label: str = "") -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from math import inf
 from typing import TYPE_CHECKING, Literal
 
@@ -42,6 +43,7 @@ class Auditor:
         self._clock = clock or SystemClock()
         self._rests_until = Seconds(-inf)
         self._buffers = Buffers()
+        self._lock = threading.Lock()
 
     def disagreeing(
         self,
@@ -72,19 +74,26 @@ class Auditor:
 
     def act(self, count: int, invalidate: Callable[[], int]) -> None:
         """So many blocks disagree; invalidate: takes back all of the epoch that they are of."""
-        now = self._clock.monotonic()
-        acts = self._action == "invalidate" and now >= self._rests_until
+        acts = self._action == "invalidate" and self._may_act()
         _log.error(
             "%d stored KV blocks are not what this engine computes%s",
             count,
             ": taking all of this model's blocks back" if acts else "",
         )
         if acts:
-            self._rests_until = Seconds(now + REST)
             try:
                 invalidate()
             except StoreError as reason:
                 _log.error("the store was not told that its KV blocks are void: %s", reason)
+
+    def _may_act(self) -> bool:
+        """Once in a while, whichever of the threads comes first."""
+        with self._lock:
+            now = self._clock.monotonic()
+            if now < self._rests_until:
+                return False
+            self._rests_until = Seconds(now + REST)
+            return True
 
     def _agrees(self, computed: memoryview, stored: memoryview, tally: Tally) -> bool:
         error = self._comparison.error(computed, stored)

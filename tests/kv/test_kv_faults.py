@@ -18,7 +18,8 @@ from tests.servers.redis import redis
 
 from askonce.kv.block import BlockKey
 from askonce.kv.pool import BlockPool, PoolSettings
-from askonce.kv.transports.fleet import Endpoint, Rendezvous
+from askonce.kv.transports.endpoint import Endpoint
+from askonce.kv.transports.fleet import Rendezvous
 from askonce.kv.transports.memcached import MemcachedTransport
 from askonce.kv.transports.memory import MemoryTransport
 from askonce.kv.transports.resp import RespTransport

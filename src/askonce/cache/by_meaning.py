@@ -93,11 +93,12 @@ class ByMeaning:
     ) -> tuple[Entry, Neighbour] | None:
         """The best proven candidate that lives, belongs to this context and is confirmed."""
         learning = self._parts.learning
+        since = 0.0 if learning is None else learning.drifted_at(self._ask.scope)
         for neighbour in finding.passed():
             entry = await self._entry_of(neighbour)
             if entry is None:
                 self._lost.append(neighbour.item.key)
-            elif learning is not None and learning.outdated(entry, self._ask.scope):
+            elif entry.created_at < since:
                 continue
             elif not await self._is_one(question, entry):
                 finding.estranged()

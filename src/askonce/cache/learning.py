@@ -130,9 +130,9 @@ class Learning:
         """Where a request belongs."""
         return Place(self._parts.names.label(scope.namespace, scope.tenant).encode(), partition)
 
-    def outdated(self, entry: Entry, scope: Scope) -> bool:
-        """Whether it was stored before the last drift, however long it lives."""
-        return entry.created_at < self._parts.desk.since(self.place(scope, b""))
+    def drifted_at(self, scope: Scope) -> float:
+        """When answers there last went out of date, however long they live; 0 if never."""
+        return self._parts.desk.since(self.place(scope, b""))
 
     async def weigh(self, finding: Finding, ask: Ask, partition: bytes, *, until: float) -> None:
         """Let the desk decide about what was found; raises nothing.

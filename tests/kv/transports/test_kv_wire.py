@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from askonce.clock import SystemClock
-from askonce.kv.transports.fleet import Endpoint, Rendezvous
+from askonce.kv.transports.endpoint import Endpoint
+from askonce.kv.transports.fleet import Rendezvous
 from askonce.kv.transports.resp import RespTransport
 from askonce.kv.transports.wire import Dialler, Place
 from askonce.units import Seconds

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from askonce.clock import SystemClock
 from askonce.kv.transports import cluster
 from askonce.kv.transports.cluster import SLOTS, SlotMap, slot_of
-from askonce.kv.transports.fleet import Endpoint
+from askonce.kv.transports.endpoint import Endpoint
 from askonce.kv.transports.resp import RespTransport
 from askonce.kv.transports.wire import Place
 from askonce.units import Seconds

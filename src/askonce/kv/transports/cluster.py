@@ -24,7 +24,7 @@ from askonce.units import Seconds
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from askonce.kv.transports.fleet import Endpoint
+    from askonce.kv.transports.endpoint import Endpoint
     from askonce.kv.transports.inbox import Redirect
 
 SLOTS = 16_384

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -12,33 +10,19 @@ import xxhash
 
 from askonce.clock import SystemClock
 from askonce.kv.ports import FAULTS, Buffer, Outcome, Outcomes
+from askonce.kv.transports.endpoint import UNBOUNDED, Endpoint, ReadAll
 from askonce.kv.transports.exchange import Exchange, Window, drive
 from askonce.kv.transports.inbox import Garbage, Inbox, Reading, Redirect, read_line
-from askonce.kv.transports.wire import Dialler
-from askonce.policy.breaker import Breaker
-from askonce.units import Seconds
 
 if TYPE_CHECKING:
-    import ssl
+    from askonce.units import Seconds
 
-    from askonce.kv.transports.wire import Place, Wire
-
-_IDLE = 16
-"""Connections kept for the next call, at one server."""
 _LANE = 1024 * 1024
 """Bytes from which a call is split over connections to one server."""
 _REDIRECTS = 3
 _AHEAD = 8 * 1024 * 1024
 """Bytes of answers that a server may have to hold ready for one connection."""
-_UNBOUNDED = 1 << 62
 _clock = SystemClock()
-
-
-class Greeting(NamedTuple):
-    """What a new connection says before anything else."""
-
-    out: bytes
-    reading: Callable[[Inbox], Reading[None]]
 
 
 class Talk(NamedTuple):
@@ -50,105 +34,6 @@ class Talk(NamedTuple):
     """Bytes that move with one key."""
     answers: bool = False
     """Whether they come with the answer; then a question is one buffer."""
-
-
-class Endpoint:
-    """One server: its idle connections, and a breaker of its own."""
-
-    def __init__(
-        self,
-        place: Place,
-        *,
-        greeting: Greeting | None = None,
-        context: ssl.SSLContext | None = None,
-        breaker: Breaker | None = None,
-    ) -> None:
-        """Connect to nothing yet."""
-        self.place = place
-        self.seed = xxhash.xxh3_64_intdigest(str(place).encode())
-        self._greeting = greeting
-        self._dialler = Dialler(place, context)
-        self._idle: deque[Wire] = deque()
-        self._lock = threading.Lock()
-        self._closed = False
-        self._breaker = breaker or Breaker(failures=3, cooldown=Seconds(1.0))
-
-    @property
-    def works(self) -> bool:
-        """Whether nothing speaks against it."""
-        with self._lock:
-            return self._breaker.state == "closed"
-
-    def allows(self) -> bool:
-        """Whether it may be asked now."""
-        with self._lock:
-            return not self._closed and self._breaker.allows(_clock.monotonic())
-
-    def tell(self, *, works: bool | None, began: Seconds) -> None:
-        """Count how a call went; None for one that says nothing about the server."""
-        with self._lock:
-            if works is None:
-                self._breaker.abandoned()
-            elif works:
-                self._breaker.succeeded()
-            else:
-                self._breaker.failed(_clock.monotonic(), began=began)
-
-    def begin(
-        self, out: list[Buffer], reading: ReadAll, deadline: Seconds, window: Window | None = None
-    ) -> Exchange:
-        """An exchange over an idle connection, or a new one; raises OSError."""
-        window = window or Window(_UNBOUNDED)
-        wire = self._leased()
-        if wire is not None:
-            return Exchange(wire, out, reading(wire.inbox), window)
-        try:
-            wire = self._dialler.dial(deadline)
-        except OSError:
-            self._dialler.failed()
-            raise
-        if self._greeting is None:
-            return Exchange(wire, out, reading(wire.inbox), window)
-        window.free += 1
-        whole = [self._greeting.out, *out]
-        return Exchange(wire, whole, _after(self._greeting, wire.inbox, reading), window)
-
-    def end(self, exchange: Exchange) -> None:
-        """Keep the connection for the next call, or drop it."""
-        with self._lock:
-            keep = exchange.fault is None and not self._closed and len(self._idle) < _IDLE
-            if keep:
-                self._idle.append(exchange.wire)
-        if not keep:
-            exchange.wire.close()
-        if not exchange.wire.is_open:
-            self._dialler.failed()
-
-    def close(self) -> None:
-        """Hang up; it is asked nothing any more."""
-        with self._lock:
-            self._closed = True
-            idle, self._idle = self._idle, deque()
-        for wire in idle:
-            wire.close()
-
-    def _leased(self) -> Wire | None:
-        while True:
-            with self._lock:
-                if not self._idle:
-                    return None
-                wire = self._idle.pop()
-            if wire.silent:
-                return wire
-            wire.close()
-
-
-ReadAll = Callable[[Inbox], Reading[None]]
-
-
-def _after(greeting: Greeting, inbox: Inbox, reading: ReadAll) -> Reading[None]:
-    yield from greeting.reading(inbox)
-    yield from reading(inbox)
 
 
 class Routes(Protocol):
@@ -325,12 +210,15 @@ def _ask_each(
         return read
 
     begun: list[tuple[Endpoint, Exchange]] = []
-    for index, endpoint in enumerate(endpoints):
-        with suppress(OSError):
-            begun.append((endpoint, endpoint.begin([out], into(index), deadline)))
-    drive([exchange for _, exchange in begun], deadline)
-    for endpoint, exchange in begun:
-        endpoint.end(exchange)
+    try:
+        for index, endpoint in enumerate(endpoints):
+            with suppress(OSError):
+                begun.append((endpoint, endpoint.begin([out], into(index), deadline)))
+        drive([exchange for _, exchange in begun], deadline)
+    finally:
+        for endpoint, exchange in begun:
+            exchange.stop()
+            endpoint.end(exchange)
     return told
 
 
@@ -367,7 +255,7 @@ def _part(
     _set(outcomes, indices, "down")
     talk = spoken[0]
     out: list[Buffer] = [piece for index in indices for piece in talk.out(index)]
-    window = Window(max(_AHEAD // (talk.size or 1), 2) if talk.answers else _UNBOUNDED)
+    window = Window(max(_AHEAD // (talk.size or 1), 2) if talk.answers else UNBOUNDED)
     reading = _reading_all(indices, spoken, outcomes, window)
     try:
         exchange = endpoint.begin(out, reading, deadline, window)

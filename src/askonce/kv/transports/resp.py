@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from askonce.kv.transports.fleet import Fleet, Greeting, Talk
+from askonce.kv.transports.endpoint import Greeting
+from askonce.kv.transports.fleet import Fleet, Talk
 from askonce.kv.transports.inbox import (
     Garbage,
     Inbox,

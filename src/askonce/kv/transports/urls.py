@@ -133,7 +133,8 @@ def _context(target: Target) -> ssl.SSLContext | None:
 
 
 def _redis(target: Target) -> BlockTransport:
-    from askonce.kv.transports.fleet import Endpoint, Rendezvous
+    from askonce.kv.transports.endpoint import Endpoint
+    from askonce.kv.transports.fleet import Rendezvous
     from askonce.kv.transports.resp import RespTransport, greeting
 
     hello = greeting(username=target.username, password=target.password, database=target.database)
@@ -150,7 +151,8 @@ def _redis(target: Target) -> BlockTransport:
 
 
 def _memcached(target: Target) -> BlockTransport:
-    from askonce.kv.transports.fleet import Endpoint, Rendezvous
+    from askonce.kv.transports.endpoint import Endpoint
+    from askonce.kv.transports.fleet import Rendezvous
     from askonce.kv.transports.memcached import MemcachedTransport
 
     context = _context(target)

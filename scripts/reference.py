@@ -92,7 +92,7 @@ def _docstrings() -> dict[tuple[str, str], str]:
 def _default(key: Key) -> str:
     if key.default is msgspec.NODEFAULT:
         return "required"
-    if key.is_table:
+    if key.is_table or key.default is None:
         return "none"
     if isinstance(key.default, tuple):
         return "all" if len(key.default) > 4 else ", ".join(f"`{each}`" for each in key.default)

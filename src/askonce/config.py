@@ -178,8 +178,8 @@ class TrustConfig(Section, frozen=True):
     """`off`: no answers by meaning; `shadow`: find and judge them, serve none; `on`: serve them."""
     preset: Preset = "docs"
     """Share of answers by meaning that may be wrong: `support` 0.3 %, `docs` 1 %, `search` 3 %."""
-    budget: Annotated[float, Meta(ge=0, le=0.5)] = 0.0
-    """The same share as a number; 0 means the preset's."""
+    budget: Annotated[float, Meta(gt=0, le=0.5)] | None = None
+    """The same share as a number, in place of the preset's."""
     audit: Unit = 0.05
     """Mean share of hits that the engine is asked about all the same, behind the answer."""
     audit_cost: Unit = 0.2

@@ -44,6 +44,6 @@ def test_vouchers_are_kept_once_and_bounded() -> None:
     """The same caller counts once, and only so many are kept."""
     entry = MINE
     for number in (1, 1, *range(2, 12)):
-        entry = msgspec.structs.replace(entry, vouched=vouched_by(entry, b"%d" % number))
+        entry = vouched_by(entry, b"%d" % number)
     assert len(entry.vouched) == MOST
     assert len(set(entry.vouched)) == MOST

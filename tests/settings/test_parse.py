@@ -48,6 +48,7 @@ def test_every_key_can_be_set_by_variable() -> None:
             )
             default = "http://h/v1" if key.default is msgspec.NODEFAULT else key.default
             text = ",".join(default) if isinstance(default, tuple) else str(default)
+            text = "null" if default is None else text
             config = read("", **{"UPSTREAM__0__URL": "http://h/v1", place.upper(): text})
             table = getattr(config, section)
             assert getattr(table[0] if section == "upstream" else table, key.name) == default
@@ -134,6 +135,7 @@ def test_an_upstream_without_url_names_its_origin() -> None:
         ("[server]\nport = '1'", "server.port is '1', but must be a whole number"),
         ("[server]\nworkers = 0", "must be a whole number of 1 or more"),
         ("[exact]\nttl = 0", "exact.ttl is 0, but must be a number above 0"),
+        ("[trust]\nbudget = 0", "trust.budget is 0, but must be a number above 0, 0.5 at most"),
         ("[exact]\nttl = inf", "exact.ttl is inf, but must be a number above 0"),
         ("[exact]\nenabled = 1", "must be true or false"),
         ("[semantic]\nmode = 'quick'", "'quick', but must be one of accurate, fast"),

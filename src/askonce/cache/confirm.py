@@ -10,8 +10,6 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-import msgspec
-
 from askonce.cache.audits import text_of
 from askonce.events import Confirmation
 from askonce.policy.confirmation import is_open, vouched_by
@@ -119,7 +117,7 @@ class Confirmations:
         now = self._exact.peek(entry.key) or await self._exact.find(entry.key)
         if now is None or now.created_at != entry.created_at:
             return
-        known = msgspec.structs.replace(now, vouched=vouched_by(now, caller))
+        known = vouched_by(now, caller)
         self._exact.hold(known)
         self._sink.emit(Confirmation("same"))
         if self._writer is None:

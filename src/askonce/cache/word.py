@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from askonce.errors import EntryUnreadable
 from askonce.policy.confirmation import OPERATOR, vouched_by
 from askonce.trust.labels import said
@@ -38,6 +36,6 @@ async def _vouch(exact: ExactTier, key: bytes) -> None:
     except EntryUnreadable:
         return
     if entry is not None:
-        known = msgspec.structs.replace(entry, vouched=vouched_by(entry, OPERATOR))
+        known = vouched_by(entry, OPERATOR)
         exact.hold(known)
         await exact.keep(known)

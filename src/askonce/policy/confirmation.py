@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 if TYPE_CHECKING:
     from askonce.canonical.entry import Entry
 
@@ -20,6 +22,7 @@ def is_open(entry: Entry, caller: bytes, callers: int) -> bool:
     return len(set(entry.vouched) - {entry.author}) >= callers
 
 
-def vouched_by(entry: Entry, caller: bytes) -> tuple[bytes, ...]:
-    """The entry's vouchers with one more."""
-    return (*(one for one in entry.vouched if one != caller), caller)[-MOST:]
+def vouched_by(entry: Entry, caller: bytes) -> Entry:
+    """The entry with one more voucher."""
+    others = (one for one in entry.vouched if one != caller)
+    return msgspec.structs.replace(entry, vouched=(*others, caller)[-MOST:])

@@ -72,6 +72,8 @@ def describe(kind: inspect.Type) -> str:
             return f"one of {', '.join(sorted(map(str, kind.values)))}"
         case inspect.VarTupleType():
             return f"a list, each {describe(kind.item_type)}"
+        case inspect.UnionType(types=(given, inspect.NoneType())):
+            return describe(given)
         case inspect.DictType():
             each = "text" if isinstance(kind.value_type, inspect.StrType) else "a table"
             return f"{each} for each name"
@@ -85,5 +87,5 @@ def _limits(kind: inspect.IntType | inspect.FloatType) -> str:
     if kind.ge is not None:
         return f" of {kind.ge} or more"
     if kind.gt is not None:
-        return f" above {kind.gt}"
+        return f" above {kind.gt}" + ("" if kind.le is None else f", {kind.le} at most")
     return ""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -145,6 +147,25 @@ def test_a_suite_that_is_nowhere_is_told_where_it_was_sought(
     Path("data/dev/semantic").mkdir(parents=True)
     assert main(["evaluate", "--suite", "dev"]) == 2
     assert "no file under data" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(
+    not Path("/proc/self/task").exists(), reason="threads are counted by the kernel"
+)
+@pytest.mark.parametrize("arguments", [["evaluate", "--suite", "x"], ["tune", "x"]])
+def test_replays_compute_with_one_thread(arguments: list[str]) -> None:
+    """They take a process a core; more threads in each would wait for one another, spinning."""
+    script = (
+        "import os\nfrom askonce.cli import main\n"
+        f"main({arguments})\n"
+        "import numpy\nnumpy.ones((600, 600)) @ numpy.ones((600, 600))\n"
+        "print(len(os.listdir('/proc/self/task')))"
+    )
+    environ = {name: value for name, value in os.environ.items() if "NUM_THREADS" not in name}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environ, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split()[-1] == "1"
 
 
 def test_evaluate_wants_something_to_evaluate(capsys: pytest.CaptureFixture[str]) -> None:

@@ -85,10 +85,12 @@ def _configured(arguments: argparse.Namespace) -> int:
             caller = Caller(arguments.namespace, arguments.authorization)
             return print_keys(config, arguments.file, arguments.other, caller)
         case "evaluate":
+            _one_blas_thread()
             from askonce.cli.evaluate import evaluate
 
             return evaluate(config, arguments)
         case "tune":
+            _one_blas_thread()
             from askonce.cli.traffic import tune
 
             return tune(config, arguments)
@@ -109,3 +111,12 @@ def _configured(arguments: argparse.Namespace) -> int:
 
             chosen = Chosen(arguments.exact, arguments.semantic, arguments.tag, arguments.yes)
             return clear(config, chosen)
+
+
+def _one_blas_thread() -> None:
+    """More would wait for one another, spinning, over products as small as ours.
+
+    The libraries read it when numpy is first imported.
+    """
+    for library in ("OPENBLAS", "MKL", "OMP"):
+        os.environ.setdefault(f"{library}_NUM_THREADS", "1")

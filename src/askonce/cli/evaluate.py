@@ -47,8 +47,6 @@ def evaluate(config: Config, arguments: argparse.Namespace) -> int:
 
 
 def _suite(config: Config, arguments: argparse.Namespace) -> int:
-    for library in ("OPENBLAS", "MKL", "OMP"):  # read by numpy when it is first imported
-        os.environ.setdefault(f"{library}_NUM_THREADS", "1")
     try:
         from askonce.lab import pages
     except ImportError as absent:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from askonce.errors import ConfigError
 from askonce.kv.transports.wire import Place
@@ -57,7 +57,7 @@ class Target(NamedTuple):
 def open_transport(url: str) -> BlockTransport:
     """The transport for this URL; raises ConfigError, and connects to nothing yet.
 
-    `redis://user:password@host:6379,other:6380/0?lanes=2&ca=/etc/ca.pem`
+    `rediss://user:password@host:6379,other:6380/0?lanes=2&ca=/etc/ca.pem`
     """
     target = parse(url)
     return _OPENERS[target.family](target)
@@ -76,7 +76,7 @@ def parse(url: str) -> Target:
         raise ConfigError(f"the URL of the KV store cannot be read: {reason}") from None
     who, _, hosts = parts.netloc.rpartition("@")
     username, _, password = who.partition(":")
-    options = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+    options = _options(scheme, parts.query)
     if scheme.endswith("+unix"):
         if hosts or not parts.path:
             raise ConfigError("a socket file is named by its whole path, after three slashes")
@@ -93,6 +93,21 @@ def parse(url: str) -> Target:
     return Target(
         scheme, tuple(places), unquote(username), unquote(password), int(path or 0), options
     )
+
+
+def _options(scheme: str, query: str) -> Mapping[str, str]:
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    known = {"lanes"}
+    if _family(scheme) == "memcached":
+        known.add("item")
+    elif scheme.endswith("+unix"):
+        known.add("db")
+    if scheme.partition("+")[0] in _SECURE:
+        known |= {"ca", "cert", "key"}
+    if unknown := sorted(options.keys() - known):
+        told = ", ".join(sorted(known))
+        raise ConfigError(f"{scheme}:// has no option {unknown[0]!r}; known are: {told}")
+    return options
 
 
 def _family(scheme: str) -> str:
@@ -155,6 +170,8 @@ def _memcached(target: Target) -> BlockTransport:
     from askonce.kv.transports.fleet import Rendezvous
     from askonce.kv.transports.memcached import MemcachedTransport
 
+    if target.username or target.password or target.database:
+        raise ConfigError("Memcached is asked without login, and has no databases")
     context = _context(target)
     endpoints = [Endpoint(each, context=context) for each in target.places]
     item = _positive(target.options, "item", 1_000_000)

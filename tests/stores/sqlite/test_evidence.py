@@ -111,8 +111,10 @@ async def test_seqs_grow_past_a_lost_file(path: Path) -> None:
 
 
 @pytest.mark.parametrize("call", ["since", "retract"])
-async def test_sets_a_rotten_file_aside(path: Path, call: str) -> None:
-    """A record with a flipped bit is a fault of the read or write that finds it, once."""
+async def test_sets_a_rotten_file_aside(
+    path: Path, call: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A record with a flipped bit is a fault of the read or write that finds it, once, and told."""
     async with opened(path) as log:
         await log.append([example_evidence(1)])
     content = content_of(path)
@@ -124,6 +126,20 @@ async def test_sets_a_rotten_file_aside(path: Path, call: str) -> None:
         assert await log.since(0, 10) == []
         assert await log.append([example_evidence(2)]) > 0
     assert set_aside(path) == [".corrupt-1"]
+    assert caplog.messages == [f"{path} cannot be used: set aside as {path.name}.corrupt-1"]
+
+
+async def test_tells_of_a_file_of_another_version(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What it held is not lost in silence."""
+    async with opened(path) as log:
+        await log.append([example_evidence(1)])
+    with contextlib.closing(sqlite3.connect(path)) as other:
+        other.execute("PRAGMA user_version = 99")
+    async with opened(path) as log:
+        assert await log.since(0, 10) == []
+    assert caplog.messages == [f"{path} cannot be used: set aside as {path.name}.version-1"]
 
 
 async def test_a_record_of_another_shape_is_a_fault(path: Path) -> None:

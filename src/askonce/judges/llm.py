@@ -88,6 +88,7 @@ class LlmJudge:
         self._calls = Allowance(per_hour=60 * calls, burst=max(calls, 1.0))
         self._tokens = Allowance(per_hour=60 * tokens, burst=max(tokens, 1.0))
         self._verdicts: OrderedDict[bytes, Verdict] = OrderedDict()
+        self._under_way: dict[bytes, asyncio.Future[Verdict]] = {}
         self._asked = self._failed = 0
 
     async def judge(self, question: str, cached: str, fresh: str) -> Verdict:
@@ -102,9 +103,16 @@ class LlmJudge:
         if known is not None:
             self._verdicts.move_to_end(digest)
             return known
-        verdict = await self._ask(texts, digest)
-        if verdict.how == "model":
-            self._remember(digest, verdict)
+        asked = self._under_way.get(digest)
+        if asked is not None:
+            return await asyncio.shield(asked)
+        asked = self._under_way[digest] = asyncio.get_running_loop().create_future()
+        verdict = Verdict("unsure", "unreachable")
+        try:
+            verdict = await self._ask(texts, digest)
+        finally:
+            del self._under_way[digest]
+            asked.set_result(verdict)
         return verdict
 
     async def close(self) -> None:
@@ -132,6 +140,7 @@ class LlmJudge:
                 reply = await self._send(body)
         except (UpstreamError, TimeoutError):
             self._failed += 1
+            self._pay(Usage(), int(estimated))  # it may well work on
             return Verdict("unsure", "unreachable")
         agreement, used = read_reply(reply)
         if used.total_tokens:
@@ -140,7 +149,9 @@ class LlmJudge:
         if agreement is None:
             self._failed += 1
             return Verdict("unsure", "unreadable")
-        return Verdict(agreement, "model")
+        verdict = Verdict(agreement, "model")
+        self._remember(digest, verdict)
+        return verdict
 
     def _pay(self, used: Usage, estimated: int) -> None:
         if self._purse is not None:

@@ -6,7 +6,7 @@ import random
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from tests.cache.stage import LIVES, Stage
+from tests.cache.stage import Stage
 
 from askonce.cache.learning import Effort, Learning, Parts
 from askonce.judges.rules import RulesJudge
@@ -103,9 +103,7 @@ class School(Stage):
             shipped(),
             DIM,
             policy=Policy(budget=Budget(budget), caution=Caution(audit=audit, forced=forced)),
-            manners=Manners(
-                floor=Cosine(0.97), cold_audit=cold_audit, life=LIVES.semantic, thrift=thrift
-            ),
+            manners=Manners(floor=Cosine(0.97), cold_audit=cold_audit, thrift=thrift),
             seed=b"seed",
         )
 

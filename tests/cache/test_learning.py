@@ -168,6 +168,16 @@ async def test_a_long_life_outlives_no_drift() -> None:
         assert await school.go(LIKE_CAT) == "engine"
 
 
+async def test_a_short_life_is_no_age() -> None:
+    """An entry that was stored after a drift serves, however soon it ends."""
+    async with School() as school:
+        school.upstream.script(GOOD, OTHER)
+        school.desk._namespace(HERE.namespace).since = school.clock.now()
+        school.clock.advance(1.0)
+        await school.go(CAT, controls=Controls(ttl=Seconds(30.0)))
+        assert await school.go(LIKE_CAT) == "semantic"
+
+
 @pytest.mark.slow
 async def test_a_restart_keeps_the_evidence() -> None:
     """A second start over the same log stands exactly where the first one ended."""

@@ -440,13 +440,9 @@ def test_drift_makes_a_namespace_warm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(desk._ledger, "learn", lambda *told: learn(*told) or True)
     teach(desk, 1, "same", seed=1)
     assert not desk.cold(PLACE)
-    (one,) = near("What is a cat?", "what is a cat?")
-    late = Neighbour(one.score, msgspec.structs.replace(one.item, expires_at=UnixTime(86_400.0)))
-    early = Neighbour(one.score, msgspec.structs.replace(one.item, expires_at=UnixTime(86_399.0)))
-    assert desk.current(PLACE, [early, late]) == [early, late]
     desk._namespaces[PLACE.namespace].since = 0.5
-    assert desk.current(PLACE, [early, late, one]) == [one]
-    assert desk.current(Place(b"else", b""), [early]) == [early]
+    assert desk.since(PLACE) == 0.5
+    assert desk.since(Place(b"else", b"")) == 0.0
 
 
 def hit(verdict: Verdict, request: str, how: str = "") -> Evidence:

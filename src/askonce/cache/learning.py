@@ -147,7 +147,6 @@ class Learning:
         place = self.place(ask.scope, partition)
 
         def look() -> tuple[Sight, bool]:
-            finding.near = desk.current(place, finding.near)
             sight = desk.look(place, finding.text, finding.read, finding.near)
             return sight, self._parts.second is not None and desk.in_doubt(sight)
 

@@ -180,14 +180,6 @@ class TrustDesk:
                 lesson.learner.refit()
                 yield
 
-    def current(self, place: Place, near: Sequence[Neighbour]) -> Sequence[Neighbour]:
-        """Those that were stored since the last drift: older answers have gone out of date."""
-        known = self._namespaces.get(place.namespace)
-        if known is None or not known.since:
-            return near
-        ends = known.since + self._manners.life
-        return [each for each in near if each.item.expires_at >= ends]
-
     def since(self, place: Place) -> float:
         """When the last drift was noticed here; 0 if there was none."""
         known = self._namespaces.get(place.namespace)

@@ -121,7 +121,6 @@ def manners(config: Config) -> Manners:
     trust = config.trust
     return Manners(
         floor=Cosine(config.semantic.floor),
-        life=Seconds(config.semantic.ttl),
         thrift=Thrift(of_hits=trust.audit_cost, of_requests=trust.cold_audit),
     )
 

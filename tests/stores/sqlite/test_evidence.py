@@ -8,13 +8,21 @@ import sqlite3
 import zlib
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 from blockbuster import blockbuster_ctx
-from tests.stores.sqlite.sqlite_support import MIB, content_of, overwrite, set_aside
+from tests.stores.sqlite.sqlite_support import (
+    MIB,
+    content_of,
+    limit_file,
+    overwrite,
+    set_aside,
+)
 
 from askonce.errors import StoreError
 from askonce.stores.sqlite.evidence import SqliteEvidence, open_evidence
 from askonce.stores.sqlite.store import SqliteStore
+from askonce.stores.sqlite.writes import STUCK_SECONDS
 from askonce.testing import FakeClock, RecordingSink
 from askonce.testing.evidence import MemoryEvidenceLog, check_evidence_log, example_evidence
 from askonce.units import Seconds
@@ -108,6 +116,27 @@ async def test_seqs_grow_past_a_lost_file(path: Path) -> None:
         for found in path.parent.iterdir():
             found.unlink()
         assert await log.append([example_evidence(9)]) > last
+
+
+async def test_a_full_disk_deletes_no_log(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """However long nothing can be written, its file stays; that of the answers would go."""
+    clock = FakeClock()
+    large = msgspec.structs.replace(example_evidence(1), look=bytes(1_000_000))
+    log = SqliteEvidence(path, clock=clock, sink=RecordingSink(), max_bytes=4 * MIB)
+    try:
+        await log.append([example_evidence(1)])
+        file = path.stat().st_ino
+        await limit_file(log, 1)
+        for _ in range(3):
+            with pytest.raises(StoreError, match="full"):
+                await log.append([large])
+            clock.advance(STUCK_SECONDS)
+        assert path.stat().st_ino == file
+        assert caplog.messages == []
+        await limit_file(log, 1000)
+        assert await log.append([large]) > 0
+    finally:
+        await log.close()
 
 
 @pytest.mark.parametrize("call", ["since", "retract"])

@@ -172,6 +172,7 @@ class StoreFile:
                     retire(path_beside(self.path))
                     self.path.unlink(missing_ok=True)
                     self._drop_logs()
+                    _log.warning("%s had no room for too long: deleted", self.path)
         except OSError as error:
             raise StoreError(f"cannot delete {self.path}: {error}") from error
 

@@ -227,6 +227,14 @@ def test_a_floor_is_lowered_as_far_as_it_is_proven() -> None:
     assert raised["trust.enabled"].then is True
 
 
+def test_where_every_floor_is_over_the_budget_only_equal_words_are_left() -> None:
+    """What is told is what the highest floor that was replayed came to."""
+    bad = count(same=80, different=20)
+    raised = advised({0.95: bad, 0.97: bad, 0.99: bad}, {0.01: count(same=900)})["semantic.floor"]
+    assert raised.then == 1.0
+    assert raised.why.startswith("from 0.99 on 20 of 100 judged hits in other words were wrong")
+
+
 def test_a_stricter_preset_is_advised_where_it_costs_nothing() -> None:
     """A looser one never is, nor one in place of a number that the operator set."""
     budgets = {0.003: count(same=295), 0.01: count(same=300), 0.03: count(semantic=600, same=600)}

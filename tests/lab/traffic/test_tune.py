@@ -77,6 +77,13 @@ def test_an_engine_that_never_says_the_same_twice_shortens_no_life() -> None:
     assert advice.exact_ttl(found, Config(), 10 * DAY).then == 3600.0
 
 
+def test_an_engine_that_never_says_the_same_twice_lengthens_no_life_by_itself() -> None:
+    """No answer as old as that has been seen to hold, so the operator is to decide."""
+    changed = repeats(LOW, {60.0: (0, 100), 3600.0: (0, 100), 4 * 3600.0: (1, 99)})
+    told = advice.exact_ttl(changed, Config(), 10 * DAY)
+    assert (told.then, told.optional) == (4 * 3600.0, True)
+
+
 def test_few_re_asks_change_nothing() -> None:
     """Nor does a log without times."""
     few = msgspec.structs.replace(repeats(LOW, {}), again=3)

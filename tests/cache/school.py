@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from tests.cache.stage import Stage
 
-from askonce.cache.learning import Effort, Learning, Parts
+from askonce.cache.learning import Learning
+from askonce.cache.means import Effort, Parts
 from askonce.judges.rules import RulesJudge
 from askonce.testing.answers import Asked, Chat
 from askonce.testing.embedders import TokenEmbedder
@@ -111,6 +112,7 @@ class School(Stage):
             self.log = log or MemoryEvidenceLog(clock=stage.clock)
             parts = Parts(
                 process=f"process-{next(_PROCESSES)}",
+                embedder=embedder.id,
                 desk=self.desk,
                 log=self.log,
                 judge=judge or RulesJudge(),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
-from tests.cache.school import School, clerk, faq, flights, said
+from tests.cache.school import DIM, School, clerk, faq, flights, said
 from tests.cache.stage import CAT
 
 from askonce.cache import learning
@@ -20,7 +20,7 @@ from askonce.policy.controls import Controls
 from askonce.ports import Verdict
 from askonce.testing.answers import Chat, Reply
 from askonce.testing.clock import FakeClock
-from askonce.testing.embedders import HashingEmbedder
+from askonce.testing.embedders import HashingEmbedder, TokenEmbedder
 from askonce.testing.evidence import MemoryEvidenceLog
 from askonce.testing.verifiers import ScriptedVerifier
 from askonce.trust.account.asked import Place
@@ -192,6 +192,23 @@ async def test_a_restart_keeps_the_evidence() -> None:
         assert before.open
         assert again.desk.standing(HERE) == before
         assert again.desk._ledger._root.node.cells == first
+
+
+@pytest.mark.slow
+async def test_another_embedder_learns_anew() -> None:
+    """What was measured with one says nothing of another's scores; requests are no exception."""
+    log = MemoryEvidenceLog(clock=FakeClock())
+    async with School(log=log) as school:
+        school.upstream.otherwise = clerk()
+        await attend(school, faq(150, seed=3))
+        assert school.desk.standing(HERE).open
+    async with School(log=log, embedder=TokenEmbedder(dim=DIM, window=99)) as other:
+        await other.learns.catch_up()
+        assert other.desk.labels(HERE) == 0
+        assert not other.desk._namespaces
+    async with School(log=log) as again:
+        await again.learns.catch_up()
+        assert again.desk.standing(HERE).open
 
 
 async def test_two_workers_share_their_evidence() -> None:

@@ -294,6 +294,23 @@ def test_looks_of_another_release_are_let_be() -> None:
     assert desk.labels(PLACE) == 2
 
 
+def test_looks_of_another_width_are_let_be() -> None:
+    """A look of other features or another embedder costs its lesson alone; its verdict counts."""
+    desk = made()
+    verdict = judged(desk, "What is a cat?", "what is a cat?")
+    assert verdict.seen is not None
+    look = verdict.seen.look
+    for other in (
+        look._replace(rows=look.rows[:, 1:]),
+        look._replace(products=look.products[:, 1:]),
+        look._replace(answers=look.answers[:, 1:]),
+    ):
+        packed = pack(verdict.seen._replace(look=other))
+        strange = msgspec.structs.replace(record(verdict, "same"), look=packed)
+        assert desk.take([strange]) == []
+    assert desk.labels(PLACE) == 3
+
+
 def test_the_same_evidence_decides_the_same() -> None:
     """A desk that takes another's records stands where that one stands, all requests counted."""
     one, other = made(), made()

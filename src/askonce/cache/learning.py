@@ -7,7 +7,6 @@ log first and is taken from there, so that every worker, and the next start, tak
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -33,27 +32,18 @@ if TYPE_CHECKING:
 
     from askonce.cache.ask import Ask
     from askonce.cache.case import Case
-    from askonce.cache.steps import Steps
+    from askonce.cache.means import Effort, Parts
     from askonce.canonical.answer import Answer
     from askonce.canonical.entry import Entry
     from askonce.canonical.key import Scope
     from askonce.events import Part
     from askonce.ports import (
         Agreement,
-        Clock,
-        EvidenceLog,
-        Judge,
         LabelSource,
-        Sink,
-        Verifier,
     )
-    from askonce.tiers.exact import ExactTier
-    from askonce.tiers.semantic import Finding, SemanticTier
-    from askonce.trust.account.purse import Purse
-    from askonce.trust.desk import TrustDesk
-    from askonce.trust.names import Mode, Namespaces
+    from askonce.tiers.semantic import Finding
+    from askonce.trust.names import Mode
     from askonce.trust.sight import Sight, Verdict
-    from askonce.worker import Worker
 
 T = TypeVar("T")
 
@@ -73,39 +63,6 @@ FOLLOW_INTERVAL = 0.5
 """Seconds until another worker's evidence counts here."""
 ASKED_INTERVAL = 5.0
 """Seconds until the log knows of requests that left no other evidence; with it, it does at once."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Effort:
-    """What audits may cost."""
-
-    audits_per_hour: float
-    audits_at_once: int
-    max_answer_bytes: int
-    second_deadline: Seconds
-    """What a second opinion may take of a request's time."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
-    """What learning works with."""
-
-    process: str
-    """A name that no other process has that shares the log, nor had."""
-    desk: TrustDesk
-    log: EvidenceLog
-    judge: Judge
-    worker: Worker
-    """The thread in which verifiers learn."""
-    names: Namespaces
-    exact: ExactTier
-    semantic: SemanticTier
-    steps: Steps
-    clock: Clock
-    sink: Sink
-    purse: Purse
-    second: Verifier | None = None
-    """Asked where the learned score is close to the threshold."""
 
 
 class Learning:
@@ -196,6 +153,10 @@ class Learning:
         more = True
         while more:
             more = await self._take_next()
+
+    async def remember(self, patience: Seconds) -> None:
+        """Take the evidence of earlier days, as far as that is quick; raises nothing."""
+        await self._parts.steps.attempt("evidence", patience, self.catch_up)
 
     async def follow(self) -> None:
         """Take other workers' evidence as it comes, and tell of requests; runs until cancelled."""
@@ -342,6 +303,7 @@ class Learning:
             probability=1.0 if case.served is None else case.verdict.chance,
             mode=case.mode,
             look=desk.packed(case.verdict) if agreement != "unsure" else b"",
+            embedder=self._parts.embedder,
         )
 
     async def _attempt(self, part: Part, step: Callable[[], Awaitable[T]]) -> T | None:
@@ -362,8 +324,8 @@ class Learning:
         """Before them go the requests that were decided before them: the order is evidence."""
         parts, self._told_at = self._parts, self._parts.clock.monotonic()
         packed = parts.desk.asked.packed()
-        asked = [requests(packed, parts.process, parts.clock.now())] if packed else []
-        return await parts.log.append([*asked, *one_look(records)])
+        asked = requests(packed, parts.process, parts.clock.now(), parts.embedder)
+        return await parts.log.append([*([asked] if packed else []), *one_look(records)])
 
     async def _take_next(self) -> bool:
         async with self._taking:
@@ -376,9 +338,9 @@ class Learning:
         return more
 
     async def _take(self, records: Sequence[Evidence]) -> None:
-        desk = self._parts.desk
-        own = self._parts.process
-        news = [one for one in records if one.source != "asked" or one.request_id != own]
+        desk, own = self._parts.desk, self._parts.process
+        known = [one for one in records if one.embedder == self._parts.embedder]
+        news = [one for one in known if one.source != "asked" or one.request_id != own]
         lessons = desk.take(news)
         if lessons:
             try:

@@ -255,7 +255,7 @@ class Learning:
         """The engine's answer beside those of the nearest questions."""
         records = []
         for at in places:
-            verdict = await self._attempt("audit", partial(self._judge, case, at, fresh))
+            verdict = await self._attempt("trust", partial(self._judge, case, at, fresh))
             records.append(self._record(case, at, verdict or ("unsure", LOST), source))
         return records
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from askonce.events import Paid
-from askonce.judges.llm import LlmJudge, LlmLimits, Usage, read_reply
+from askonce.judges.llm import TELL_EVERY, LlmJudge, LlmLimits, Usage, read_reply
 from askonce.ports import Verdict
 from askonce.testing import FakeClock, RecordingSink
 from askonce.testing.answers import Chat, Reply, refusal
@@ -134,6 +134,21 @@ async def test_one_pair_at_one_time_is_one_call(given_up: int) -> None:
     how = "model" if given_up else "unreachable"
     assert [one.how for one in await asyncio.gather(*tasks)] == [how] * 2
     assert len(upstream.asked) == 1
+
+
+async def test_a_model_that_gives_no_verdict_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    """Once in a while, with the reason, and without a word of what it was asked or said."""
+    clock = FakeClock()
+    refused = Reply(status=401, pieces=(b'{"error": {"message": "secret"}}',))
+    broken = Chat(text="same", fault="refuse")
+    judge, _ = judge_of(refused, refused, broken, Chat(text="As a judge I say: same"), clock=clock)
+    for number in range(5):
+        await judge.judge(str(number), ONE, OTHER)
+        if number:
+            clock.advance(TELL_EVERY)
+    told = "the judge's model m gives no verdict: "
+    reasons = ("status 401", "UpstreamBroken", "its reply is no single verdict")
+    assert caplog.messages == [told + reason for reason in reasons]
 
 
 async def test_asks_for_one_sober_word() -> None:

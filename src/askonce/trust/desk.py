@@ -281,12 +281,14 @@ class TrustDesk:
 
     def _seen(self, record: Evidence) -> Seen | None:
         """The look that came with a record, if it can be learned from: not of another release."""
+        if not record.look:
+            return None
         try:
-            seen = unpack(record.look) if record.look else None
+            seen = unpack(record.look)
         except (msgspec.MsgspecError, ValueError):
             return None
         learner = self._namespace(record.namespace.encode()).learner
-        return seen if seen is not None and learner.fits(seen.look) else None
+        return seen if learner.fits(seen.look) else None
 
     def _plan(self, place: Place, hit: Evidence) -> None:
         planned = 0.0 if hit.how == UNWATCHED else hit.probability

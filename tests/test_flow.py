@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -156,6 +158,12 @@ def test_a_clock_that_went_back_makes_no_negative_age() -> None:
     hit = fresh_hit(entry_of(age=-5), "exact", planned(), NOW)
     assert hit is not None
     assert hit.age == Seconds(0)
+
+
+@pytest.mark.parametrize("tier", ["exact", "semantic"])
+def test_an_entry_of_a_time_to_come_is_none(tier: Literal["exact", "semantic"]) -> None:
+    """What was stored while the clock was wrong would else outlive its life by as much."""
+    assert fresh_hit(entry_of(age=-61), tier, planned(), NOW) is None
 
 
 def test_details_stay_in_order() -> None:

@@ -167,7 +167,7 @@ class Own:
             budget=Seconds(60),
             tokens=True,
         )
-        manners = Manners(floor=Cosine(config.floor), life=Seconds(config.ttl))
+        manners = Manners(floor=Cosine(config.floor))
         self._desk = TrustDesk(shipped(), inner.dim, policy=Policy(), manners=manners, seed=b"b")
         self._partition = bytes(32)
         self._place = Place(b"bench", self._partition)

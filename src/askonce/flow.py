@@ -20,6 +20,9 @@ from askonce.units import Cosine, Seconds, UnixTime
 if TYPE_CHECKING:
     from askonce.policy.controls import Controls
 
+SKEW = Seconds(60.0)
+"""By so much the clock of the replica that stored an entry may be ahead."""
+
 Forward = Literal["miss", "stale", "request", "bypass"]
 """Why the engine is asked, in the words of RFC 9211 section 2.2."""
 
@@ -146,10 +149,15 @@ def begin(plan: Plan) -> LookExact | LookSemantic | AskEngine | GiveUp:
 def fresh_hit(
     entry: Entry, tier: Literal["exact", "semantic"], plan: Plan, now: UnixTime
 ) -> Hit | None:
-    """The hit that this entry gives now, or None when it is past its life or too old."""
+    """The hit that this entry gives now, or None when it is past its life or too old.
+
+    One of a time to come was stored by a clock that was wrong: it would live as much too long.
+    """
     until = entry.exact_until if tier == "exact" else entry.semantic_until
     age = Seconds(max(now - entry.created_at, 0.0))
-    if until <= now or (plan.max_age is not None and age > plan.max_age):
+    if until <= now or entry.created_at > now + SKEW:
+        return None
+    if plan.max_age is not None and age > plan.max_age:
         return None
     return Hit(entry, tier, age, Seconds(until - now))
 

@@ -6,9 +6,10 @@ import random
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from tests.cache.stage import LIVES, Stage
+from tests.cache.stage import Stage
 
-from askonce.cache.learning import Effort, Learning, Parts
+from askonce.cache.learning import Learning
+from askonce.cache.means import Effort, Parts
 from askonce.judges.rules import RulesJudge
 from askonce.testing.answers import Asked, Chat
 from askonce.testing.embedders import TokenEmbedder
@@ -103,9 +104,7 @@ class School(Stage):
             shipped(),
             DIM,
             policy=Policy(budget=Budget(budget), caution=Caution(audit=audit, forced=forced)),
-            manners=Manners(
-                floor=Cosine(0.97), cold_audit=cold_audit, life=LIVES.semantic, thrift=thrift
-            ),
+            manners=Manners(floor=Cosine(0.97), cold_audit=cold_audit, thrift=thrift),
             seed=b"seed",
         )
 
@@ -113,6 +112,7 @@ class School(Stage):
             self.log = log or MemoryEvidenceLog(clock=stage.clock)
             parts = Parts(
                 process=f"process-{next(_PROCESSES)}",
+                embedder=embedder.id,
                 desk=self.desk,
                 log=self.log,
                 judge=judge or RulesJudge(),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
-from tests.cache.school import School, clerk, faq, flights, said
+from tests.cache.school import DIM, School, clerk, faq, flights, said
 from tests.cache.stage import CAT
 
 from askonce.cache import learning
@@ -19,7 +20,7 @@ from askonce.policy.controls import Controls
 from askonce.ports import Verdict
 from askonce.testing.answers import Chat, Reply
 from askonce.testing.clock import FakeClock
-from askonce.testing.embedders import HashingEmbedder
+from askonce.testing.embedders import HashingEmbedder, TokenEmbedder
 from askonce.testing.evidence import MemoryEvidenceLog
 from askonce.testing.verifiers import ScriptedVerifier
 from askonce.trust.account.asked import Place
@@ -167,6 +168,16 @@ async def test_a_long_life_outlives_no_drift() -> None:
         assert await school.go(LIKE_CAT) == "engine"
 
 
+async def test_a_short_life_is_no_age() -> None:
+    """An entry that was stored after a drift serves, however soon it ends."""
+    async with School() as school:
+        school.upstream.script(GOOD, OTHER)
+        school.desk._namespace(HERE.namespace).since = school.clock.now()
+        school.clock.advance(1.0)
+        await school.go(CAT, controls=Controls(ttl=Seconds(30.0)))
+        assert await school.go(LIKE_CAT) == "semantic"
+
+
 @pytest.mark.slow
 async def test_a_restart_keeps_the_evidence() -> None:
     """A second start over the same log stands exactly where the first one ended."""
@@ -181,6 +192,23 @@ async def test_a_restart_keeps_the_evidence() -> None:
         assert before.open
         assert again.desk.standing(HERE) == before
         assert again.desk._ledger._root.node.cells == first
+
+
+@pytest.mark.slow
+async def test_another_embedder_learns_anew() -> None:
+    """What was measured with one says nothing of another's scores; requests are no exception."""
+    log = MemoryEvidenceLog(clock=FakeClock())
+    async with School(log=log) as school:
+        school.upstream.otherwise = clerk()
+        await attend(school, faq(150, seed=3))
+        assert school.desk.standing(HERE).open
+    async with School(log=log, embedder=TokenEmbedder(dim=DIM, window=99)) as other:
+        await other.learns.catch_up()
+        assert other.desk.labels(HERE) == 0
+        assert not other.desk._namespaces
+    async with School(log=log) as again:
+        await again.learns.catch_up()
+        assert again.desk.standing(HERE).open
 
 
 async def test_two_workers_share_their_evidence() -> None:
@@ -348,6 +376,20 @@ async def test_a_failed_audit_is_paid_by_its_question() -> None:
         assert paid.cost == float(len(ask.call.canonical) // 3)
 
 
+async def test_an_audit_ended_by_its_deadline_is_paid_by_its_question(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The engine works on, and charges for it."""
+    monkeypatch.setattr(learning, "_DEADLINE", Seconds(0.05))
+    async with School(usd=1e9, cold_audit=1.0) as school:
+        school.upstream.script(GOOD)
+        await school.go(CAT)
+        school.upstream.open.clear()
+        assert await school.go(LIKE_CAT) == "semantic"
+        assert judged(school, "audit") == ["unsure"]
+        assert len(school.sink.of(Paid)) == 1
+
+
 async def test_a_caller_says_whether_an_answer_was_right() -> None:
     """The first word on a hit counts, in the caller's own partition alone."""
     async with School(audits=0.0) as school:
@@ -412,6 +454,34 @@ async def test_a_dead_log_costs_nothing_but_memory() -> None:
         told = await attend(school, flights(40, seed=4))
         assert "wrong" not in told
         assert school.desk.labels(HERE) > 10
+
+
+async def test_a_dead_log_ends_no_audits() -> None:
+    """However long the log is dead, hits are audited, and a wrong entry answers no other again."""
+    async with School(log=DeadLog(clock=FakeClock()), cold_audit=1.0) as school:
+        school.upstream.otherwise = GOOD
+        told = [await school.go(f"{LIKE_CAT}{' ' * number}") for number in range(30)]
+        assert judged(school, "audit") == ["same"] * told.count("semantic")
+        assert told.count("semantic") > 15
+        school.upstream.otherwise = OTHER
+        known = set(school.plain_index.rows)
+        while judged(school, "audit")[-1] == "same":
+            told.append(await school.go(f"{LIKE_CAT}{' ' * len(told)}"))
+        assert not known <= set(school.plain_index.rows)
+
+
+@pytest.mark.slow
+async def test_hits_whose_audits_were_skipped_prove_nothing() -> None:
+    """While audits are left alone the hits for which the drawn ones stand are not counted."""
+    async with School(audit=1.0) as school:
+        school.upstream.otherwise = clerk()
+        await attend(school, faq(200, seed=1))
+        hits = school.desk.standing(HERE).hits
+        parts = school.learns._parts
+        school.learns._parts = dataclasses.replace(parts, judge=DeadJudge())
+        told = await attend(school, faq(300, seed=1)[200:])
+        assert told.count("right") > 30
+        assert abs(school.desk.standing(HERE).hits - hits) < 10
 
 
 async def test_a_faulty_judge_costs_nothing_but_labels() -> None:

@@ -90,6 +90,14 @@ def test_a_price_must_be_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert "invalid price" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("flag", ["--limit", "--questions"])
+def test_a_bound_is_no_less_than_nothing(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nobody is told that the log has no calls where none were asked for."""
+    with pytest.raises(SystemExit, match="2"):
+        main(["tune", "x", flag, "-1"])
+    assert "invalid number" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_with_an_embedder_pages_are_written(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -17,6 +17,7 @@ from askonce.testing.embedders import TokenEmbedder
 from askonce.testing.engine import FakeEngine
 from askonce.trust.account.asked import Place
 from askonce.trust.account.thrift import Thrift
+from askonce.trust.desk import TrustDesk
 from askonce.upstreams.embedded import EmbeddedEngine, embedded_command
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
     from askonce.cache.learning import Learning
     from askonce.testing.caller import Answer
-    from askonce.trust.desk import TrustDesk
 
 pytestmark = pytest.mark.anyio
 
@@ -196,6 +196,26 @@ async def test_without_a_log_that_can_be_written_answers_go_on(tmp_path: Path) -
         await hit(house)
         assert (await house.ask(body_of("Name the capital of Italy."))).status == 200
         assert learning(house)._parts.desk.asked.packed() == b""
+
+
+async def test_evidence_that_cannot_be_taken_keeps_no_server_from_starting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is wrong with the evidence of earlier days, requests are answered."""
+
+    def fail(*_: object) -> None:
+        raise LookupError("as told")
+
+    engine = FakeEngine(otherwise=PARIS)
+    async with engine:
+        kit: dict[str, Any] = {"embedder": tokens(), "started": True}
+        async with open_house(tmp_path, engine, **kit) as house:
+            await hit(house)
+            await learning(house).settled()
+        monkeypatch.setattr(TrustDesk, "take", fail)
+        async with open_house(tmp_path, engine, **kit) as house:
+            assert (await house.ask(body_of(FIRST))).status == 200
+            assert any("Learning.follow" in repr(task) for task in house.service._tasks)
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from askonce.events import Paid
-from askonce.judges.llm import LlmJudge, LlmLimits, Usage, read_reply
+from askonce.judges.llm import TELL_EVERY, LlmJudge, LlmLimits, Usage, read_reply
 from askonce.ports import Verdict
 from askonce.testing import FakeClock, RecordingSink
 from askonce.testing.answers import Chat, Reply, refusal
@@ -105,6 +106,49 @@ async def test_gives_up_at_its_deadline() -> None:
     upstream = ScriptedUpstream(patient=True, otherwise=Chat(text="same", fault="hang_before"))
     judge = LlmJudge(upstream, model="m", clock=FakeClock(), limits=LlmLimits(deadline=0.01))
     assert await judge.judge(*ASK) == Verdict("unsure", "unreachable")
+
+
+async def test_a_call_that_was_given_up_is_paid_by_its_question() -> None:
+    """The model may well have worked on, and its provider charges for that."""
+    sink, clock = RecordingSink(), FakeClock()
+    upstream = ScriptedUpstream(patient=True, otherwise=Chat(text="same", fault="hang_before"))
+    purse = Purse(1.0, [Price(upstream.name, "m", 1e6, 1e6)], clock=clock, sink=sink)
+    limits = LlmLimits(deadline=0.01)
+    judge = LlmJudge(upstream, model="m", clock=clock, limits=limits, purse=purse)
+    assert await judge.judge(*ASK) == Verdict("unsure", "unreachable")
+    (paid,) = sink.of(Paid)
+    assert paid.cost == float(len(upstream.asked[0].body) // 3)
+    assert await judge.judge("b", ONE, OTHER) == Verdict("unsure", "budget")
+
+
+@pytest.mark.parametrize("given_up", [0, 1])
+async def test_one_pair_at_one_time_is_one_call(given_up: int) -> None:
+    """Whoever asks about a pair that is being judged waits for that verdict, and pays nothing."""
+    judge, upstream = judge_of()
+    upstream.open.clear()
+    tasks = [asyncio.create_task(judge.judge(*ASK)) for _ in range(3)]
+    await upstream.asked_times(1)
+    tasks.pop(given_up).cancel()
+    await asyncio.sleep(0)
+    upstream.open.set()
+    how = "model" if given_up else "unreachable"
+    assert [one.how for one in await asyncio.gather(*tasks)] == [how] * 2
+    assert len(upstream.asked) == 1
+
+
+async def test_a_model_that_gives_no_verdict_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    """Once in a while, with the reason, and without a word of what it was asked or said."""
+    clock = FakeClock()
+    refused = Reply(status=401, pieces=(b'{"error": {"message": "secret"}}',))
+    broken = Chat(text="same", fault="refuse")
+    judge, _ = judge_of(refused, refused, broken, Chat(text="As a judge I say: same"), clock=clock)
+    for number in range(5):
+        await judge.judge(str(number), ONE, OTHER)
+        if number:
+            clock.advance(TELL_EVERY)
+    told = "the judge's model m gives no verdict: "
+    reasons = ("status 401", "UpstreamBroken", "its reply is no single verdict")
+    assert caplog.messages == [told + reason for reason in reasons]
 
 
 async def test_asks_for_one_sober_word() -> None:

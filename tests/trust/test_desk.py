@@ -294,6 +294,23 @@ def test_looks_of_another_release_are_let_be() -> None:
     assert desk.labels(PLACE) == 2
 
 
+def test_looks_of_another_width_are_let_be() -> None:
+    """A look of other features or another embedder costs its lesson alone; its verdict counts."""
+    desk = made()
+    verdict = judged(desk, "What is a cat?", "what is a cat?")
+    assert verdict.seen is not None
+    look = verdict.seen.look
+    for other in (
+        look._replace(rows=look.rows[:, 1:]),
+        look._replace(products=look.products[:, 1:]),
+        look._replace(answers=look.answers[:, 1:]),
+    ):
+        packed = pack(verdict.seen._replace(look=other))
+        strange = msgspec.structs.replace(record(verdict, "same"), look=packed)
+        assert desk.take([strange]) == []
+    assert desk.labels(PLACE) == 3
+
+
 def test_the_same_evidence_decides_the_same() -> None:
     """A desk that takes another's records stands where that one stands, all requests counted."""
     one, other = made(), made()
@@ -440,13 +457,9 @@ def test_drift_makes_a_namespace_warm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(desk._ledger, "learn", lambda *told: learn(*told) or True)
     teach(desk, 1, "same", seed=1)
     assert not desk.cold(PLACE)
-    (one,) = near("What is a cat?", "what is a cat?")
-    late = Neighbour(one.score, msgspec.structs.replace(one.item, expires_at=UnixTime(86_400.0)))
-    early = Neighbour(one.score, msgspec.structs.replace(one.item, expires_at=UnixTime(86_399.0)))
-    assert desk.current(PLACE, [early, late]) == [early, late]
     desk._namespaces[PLACE.namespace].since = 0.5
-    assert desk.current(PLACE, [early, late, one]) == [one]
-    assert desk.current(Place(b"else", b""), [early]) == [early]
+    assert desk.since(PLACE) == 0.5
+    assert desk.since(Place(b"else", b"")) == 0.0
 
 
 def hit(verdict: Verdict, request: str, how: str = "") -> Evidence:

@@ -15,6 +15,17 @@ if TYPE_CHECKING:
     from askonce.cache.ask import Ask
     from askonce.canonical.answer import Answer
     from askonce.ports import UpstreamResponse
+    from askonce.trust.account.purse import Purse
+
+
+async def ask_again(ask: Ask, limit: int, purse: Purse) -> Answer | None:
+    """What the engine says now, paid for however the call ends; see `fresh_answer`."""
+    fresh = None
+    try:
+        fresh = await fresh_answer(ask.send, limit)
+    finally:
+        purse.pay("audit", bill_of(ask, fresh))
+    return fresh
 
 
 async def fresh_answer(

@@ -79,8 +79,9 @@ class ByMeaning:
         end = self._parts.clock.monotonic() + self._parts.limits.semantic_deadline
         self._finding = finding = await semantic.find(self._partition, question.text)
         if learning is not None:
-            if question.open:
-                finding.near = await self._in_context(question, finding.near)
+            since = learning.drifted_at(self._ask.scope)
+            if question.open or since:
+                finding.near = await self._fitting(question, finding.near, since)
             await learning.weigh(finding, self._ask, self._partition, until=end)
         served = await self._first_fit(question, finding)
         if served is None:
@@ -92,28 +93,29 @@ class ByMeaning:
         self, question: Question, finding: Finding
     ) -> tuple[Entry, Neighbour] | None:
         """The best proven candidate that lives, belongs to this context and is confirmed."""
-        learning = self._parts.learning
-        since = 0.0 if learning is None else learning.drifted_at(self._ask.scope)
         for neighbour in finding.passed():
             entry = await self._entry_of(neighbour)
             if entry is None:
                 self._lost.append(neighbour.item.key)
-            elif entry.created_at < since:
-                continue
             elif not await self._is_one(question, entry):
                 finding.estranged()
             elif not self._gate.withholds(entry, "semantic"):
                 return entry, neighbour
         return None
 
-    async def _in_context(self, question: Question, near: Sequence[Neighbour]) -> list[Neighbour]:
-        """Candidates whose histories leave it at the texts; only these can teach about texts."""
+    async def _fitting(
+        self, question: Question, near: Sequence[Neighbour], since: float
+    ) -> list[Neighbour]:
+        """Candidates that can teach about texts.
+
+        Those whose histories leave it at them, and whose answers are no older than the last drift.
+        """
         kept = []
         for neighbour in near:
             entry = await self._entry_of(neighbour)
             if entry is None:
                 self._lost.append(neighbour.item.key)
-            elif await self._is_one(question, entry):
+            elif entry.created_at >= since and await self._is_one(question, entry):
                 kept.append(neighbour)
         return kept
 

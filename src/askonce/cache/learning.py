@@ -7,14 +7,14 @@ log first and is taken from there, so that every worker, and the next start, tak
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from askonce.cache.audits import bill_of, fresh_answer, text_of
+from askonce.cache.audits import ask_again, text_of
 from askonce.cache.steps import Skipped
-from askonce.errors import EntryUnreadable, StoreError
+from askonce.errors import EntryUnreadable
 from askonce.events import Judged, TrustMoved
 from askonce.ports import Evidence
 from askonce.trust.account.allowance import Allowance
@@ -28,35 +28,29 @@ from askonce.units import Seconds
 from askonce.worker import WorkerBusy, WorkerClosed, gently
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from askonce.cache.ask import Ask
     from askonce.cache.case import Case
-    from askonce.cache.steps import Steps
+    from askonce.cache.means import Effort, Parts
     from askonce.canonical.answer import Answer
     from askonce.canonical.entry import Entry
     from askonce.canonical.key import Scope
+    from askonce.events import Part
     from askonce.ports import (
         Agreement,
-        Clock,
-        EvidenceLog,
-        Judge,
         LabelSource,
-        Sink,
-        Verifier,
     )
-    from askonce.tiers.exact import ExactTier
-    from askonce.tiers.semantic import Finding, SemanticTier
-    from askonce.trust.account.purse import Purse
-    from askonce.trust.desk import TrustDesk
-    from askonce.trust.names import Mode, Namespaces
+    from askonce.tiers.semantic import Finding
+    from askonce.trust.names import Mode
     from askonce.trust.sight import Sight, Verdict
-    from askonce.worker import Worker
+
+T = TypeVar("T")
 
 _WAITING = 64
 """Cases under way at most; beyond it one more teaches nothing."""
 _DEADLINE = Seconds(60.0)
-"""For all that one case takes, a judge's own calls included; nobody waits for it."""
+"""For one step of a case, a judge's own calls included; nobody waits for it."""
 _AT_ONCE = 64
 _DRAW = b"allowance"
 _COMPARED = frozenset({"audit", "miss", "shadow"})
@@ -69,39 +63,6 @@ FOLLOW_INTERVAL = 0.5
 """Seconds until another worker's evidence counts here."""
 ASKED_INTERVAL = 5.0
 """Seconds until the log knows of requests that left no other evidence; with it, it does at once."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Effort:
-    """What audits may cost."""
-
-    audits_per_hour: float
-    audits_at_once: int
-    max_answer_bytes: int
-    second_deadline: Seconds
-    """What a second opinion may take of a request's time."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
-    """What learning works with."""
-
-    process: str
-    """A name that no other process has that shares the log, nor had."""
-    desk: TrustDesk
-    log: EvidenceLog
-    judge: Judge
-    worker: Worker
-    """The thread in which verifiers learn."""
-    names: Namespaces
-    exact: ExactTier
-    semantic: SemanticTier
-    steps: Steps
-    clock: Clock
-    sink: Sink
-    purse: Purse
-    second: Verifier | None = None
-    """Asked where the learned score is close to the threshold."""
 
 
 class Learning:
@@ -143,7 +104,6 @@ class Learning:
         place = self.place(ask.scope, partition)
 
         def look() -> tuple[Sight, bool]:
-            finding.near = desk.current(place, finding.near)
             sight = desk.look(place, finding.text, finding.read, finding.near)
             return sight, self._parts.second is not None and desk.in_doubt(sight)
 
@@ -194,6 +154,10 @@ class Learning:
         while more:
             more = await self._take_next()
 
+    async def remember(self, patience: Seconds) -> None:
+        """Take the evidence of earlier days, as far as that is quick; raises nothing."""
+        await self._parts.steps.attempt("evidence", patience, self.catch_up)
+
     async def follow(self) -> None:
         """Take other workers' evidence as it comes, and tell of requests; runs until cancelled."""
         self._share = SHARE
@@ -205,7 +169,8 @@ class Learning:
 
     async def tell(self) -> None:
         """Log the requests that no record tells of, and catch up; raises StoreError."""
-        await self._append([])
+        await self._log([])
+        await self.catch_up()
 
     async def hear(self, request: str, agreement: Agreement, tenant: bytes) -> bool:
         """Take a caller's word on an answer that it got; False for one that is not its own.
@@ -234,15 +199,16 @@ class Learning:
         await self._parts.worker.close()
 
     async def _learn_from(self, case: Case) -> None:
-        steps = self._parts.steps
-        if case.served is None:
-            await steps.attempt("evidence", _DEADLINE, lambda: self._compare(case, case.fresh))
-            return
         served = case.served
+        if served is None:
+            source: LabelSource = "shadow" if case.would else "miss"
+            places = case.places(case.verdict.best)
+            await self._append(await self._judged(case, case.fresh, source, places))
+            return
         at = next(at for at, one in enumerate(case.near) if one.item.key == served.key)
         share = self._audit_share(case.verdict)
         hit = self._record(case, at, ("unsure", "" if share else UNWATCHED), "hit")
-        await steps.attempt("evidence", _DEADLINE, lambda: self._append([hit]))
+        await self._append([hit])
         if not share:
             self._unwatched(case)
         if case.verdict.audit and chance(_DRAW, case.request.encode(), b"allowance") < share:
@@ -250,7 +216,7 @@ class Learning:
             self._drawn += 1
             try:
                 async with self._auditing:
-                    await steps.attempt("audit", _DEADLINE, lambda: self._audit(case, at, share))
+                    await self._audit(case, at, case.verdict.chance * share)
             finally:
                 self._drawn -= 1
 
@@ -270,36 +236,31 @@ class Learning:
         if case.served is not None:
             self._parts.desk.unwatch(case.place, case.verdict)
 
-    async def _audit(self, case: Case, at: int, share: float) -> None:
-        fresh = await fresh_answer(case.ask.send, self._effort.max_answer_bytes)
-        self._parts.purse.pay("audit", bill_of(case.ask, fresh))
-        seen = case.verdict.chance * share
+    async def _audit(self, case: Case, at: int, seen: float) -> None:
+        """seen: the probability of this audit, whatever becomes of it."""
         served, *others = case.places(at)
+        again = partial(ask_again, case.ask, self._effort.max_answer_bytes, self._parts.purse)
+        fresh = await self._attempt("audit", again)
         (found,) = await self._judged(case, fresh, "audit", [served])
         await self._append([msgspec.structs.replace(found, probability=seen)])
         if found.verdict == "different":
-            await self._parts.semantic.forget([found.entry])
+            forget = partial(self._parts.semantic.forget, [found.entry])
+            await self._attempt("semantic_write", forget)
         near = await self._judged(case, fresh, "miss", others)
         await self._append([msgspec.structs.replace(one, probability=seen) for one in near])
-
-    async def _compare(self, case: Case, fresh: Answer | None) -> None:
-        """Labels for nothing: the engine's answer beside those of the nearest questions."""
-        source: LabelSource = "shadow" if case.would else "miss"
-        await self._append(await self._judged(case, fresh, source, case.places(case.verdict.best)))
 
     async def _judged(
         self, case: Case, fresh: Answer | None, source: LabelSource, places: Sequence[int]
     ) -> list[Evidence]:
+        """The engine's answer beside those of the nearest questions."""
         records = []
         for at in places:
-            entry = await self._entry(case, at)
-            verdict = await self._judge(case, entry, fresh)
-            records.append(self._record(case, at, verdict, source))
+            verdict = await self._attempt("trust", partial(self._judge, case, at, fresh))
+            records.append(self._record(case, at, verdict or ("unsure", LOST), source))
         return records
 
-    async def _judge(
-        self, case: Case, entry: Entry | None, fresh: Answer | None
-    ) -> tuple[Agreement, str]:
+    async def _judge(self, case: Case, at: int, fresh: Answer | None) -> tuple[Agreement, str]:
+        entry = None if fresh is None else await self._entry(case, at)
         if entry is None or fresh is None:
             return "unsure", LOST
         cached_text, fresh_text = text_of(entry.answer), text_of(fresh)
@@ -342,24 +303,29 @@ class Learning:
             probability=1.0 if case.served is None else case.verdict.chance,
             mode=case.mode,
             look=desk.packed(case.verdict) if agreement != "unsure" else b"",
+            embedder=self._parts.embedder,
         )
 
+    async def _attempt(self, part: Part, step: Callable[[], Awaitable[T]]) -> T | None:
+        """The step's result; None where it is skipped."""
+        done = await self._parts.steps.attempt(part, _DEADLINE, step)
+        return None if isinstance(done, Skipped) else done
+
     async def _append(self, records: Sequence[Evidence]) -> None:
-        """Into the log, and from there to the desk; without the log this process learns alone.
+        """Into the log, and from there to the desk; without the log this process learns alone."""
+        steps = self._parts.steps
+        logged = await steps.attempt("evidence", _DEADLINE, lambda: self._log(records))
+        if not isinstance(logged, Skipped):
+            await self._attempt("evidence", self.catch_up)
+        elif logged.cause != "deadline":  # else the log may have it all the same
+            await self._attempt("trust", lambda: self._take(records))
 
-        Before them go the requests that were decided before them: the order is evidence as well.
-        """
-        try:
-            await self._parts.log.append([*self._asked(), *one_look(records)])
-        except StoreError:
-            await self._take(records)
-            raise
-        await self.catch_up()
-
-    def _asked(self) -> list[Evidence]:
-        self._told_at = self._parts.clock.monotonic()
-        packed = self._parts.desk.asked.packed()
-        return [requests(packed, self._parts.process, self._parts.clock.now())] if packed else []
+    async def _log(self, records: Sequence[Evidence]) -> int:
+        """Before them go the requests that were decided before them: the order is evidence."""
+        parts, self._told_at = self._parts, self._parts.clock.monotonic()
+        packed = parts.desk.asked.packed()
+        asked = requests(packed, parts.process, parts.clock.now(), parts.embedder)
+        return await parts.log.append([*([asked] if packed else []), *one_look(records)])
 
     async def _take_next(self) -> bool:
         async with self._taking:
@@ -372,9 +338,9 @@ class Learning:
         return more
 
     async def _take(self, records: Sequence[Evidence]) -> None:
-        desk = self._parts.desk
-        own = self._parts.process
-        news = [one for one in records if one.source != "asked" or one.request_id != own]
+        desk, own = self._parts.desk, self._parts.process
+        known = [one for one in records if one.embedder == self._parts.embedder]
+        news = [one for one in known if one.source != "asked" or one.request_id != own]
         lessons = desk.take(news)
         if lessons:
             try:

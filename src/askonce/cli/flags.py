@@ -130,7 +130,7 @@ def _evaluate(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--limit",
-        type=int,
+        type=_number,
         metavar="N",
         help="rows of each set (default 3000, with --suite 10000), or calls (100000); 0 takes all",
     )
@@ -147,7 +147,7 @@ def _evaluate(parser: argparse.ArgumentParser) -> None:
 def _tune(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("logs", nargs="+", type=Path, metavar="LOG", help="logs, oldest first")
     parser.add_argument(
-        "--limit", type=int, metavar="N", help="calls to read (default 100000); 0 takes all"
+        "--limit", type=_number, metavar="N", help="calls to read (default 100000); 0 takes all"
     )
     parser.add_argument("--cache", type=Path, metavar="DIR", help="keeps embeddings between runs")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all as JSON, too")
@@ -159,7 +159,7 @@ def _tune(parser: argparse.ArgumentParser) -> None:
 def _replay(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--questions",
-        type=int,
+        type=_number,
         metavar="N",
         help="different questions to embed (default 5000); 0 takes all",
     )
@@ -191,7 +191,7 @@ def _suite(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--first-seed",
-        type=_seed,
+        type=_number,
         default=0,
         metavar="N",
         help="seed of the first order (default 0), so that orders not seen before can be taken",
@@ -223,14 +223,14 @@ def _count(text: str) -> int:
 _count.__name__ = "count"
 
 
-def _seed(text: str) -> int:
+def _number(text: str) -> int:
     value = int(text)
     if value < 0:
         raise ValueError
     return value
 
 
-_seed.__name__ = "seed"
+_number.__name__ = "number"
 
 
 def _share(text: str) -> float:

@@ -65,7 +65,7 @@ IDS_AT_ONCE = 256
 GRACE = 10.0
 """Seconds that answers under way have to end and be stored when the server stops."""
 
-LONG_PATIENCE = 10.0
+LONG_PATIENCE = Seconds(10.0)
 """Seconds that the start gives to the evidence of earlier days."""
 
 PATIENCE = 1.0
@@ -150,12 +150,10 @@ class Service:
             self._tasks.append(asyncio.create_task(follow_files(files, watch, desk)))
 
     async def _remember(self) -> None:
-        """Take the evidence of earlier days, as far as that is quick; the rest follows."""
+        """Take the evidence of earlier days; what of it is not taken quickly follows."""
         learning = self._built.learning if self._built is not None else None
         if learning is not None:
-            with contextlib.suppress(CacheFault, TimeoutError):
-                async with asyncio.timeout(LONG_PATIENCE):
-                    await learning.catch_up()
+            await learning.remember(LONG_PATIENCE)
             self._tasks.append(asyncio.create_task(learning.follow()))
 
     async def _build(self, parts: Parts, secret: bytes) -> None:

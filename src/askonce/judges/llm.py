@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import re
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,7 +25,11 @@ if TYPE_CHECKING:
     from askonce.ports import Agreement, Clock, Upstream
     from askonce.trust.account.purse import Purse
 
+log = logging.getLogger(__name__)
+
 PROMPT_VERSION = 1
+TELL_EVERY = 60.0
+"""Seconds between two lines about a model that gives no verdict."""
 
 SYSTEM = """\
 You compare two answers to one question. You are given one JSON object between two lines that \
@@ -88,7 +93,9 @@ class LlmJudge:
         self._calls = Allowance(per_hour=60 * calls, burst=max(calls, 1.0))
         self._tokens = Allowance(per_hour=60 * tokens, burst=max(tokens, 1.0))
         self._verdicts: OrderedDict[bytes, Verdict] = OrderedDict()
+        self._under_way: dict[bytes, asyncio.Future[Verdict]] = {}
         self._asked = self._failed = 0
+        self._told_at = float("-inf")
 
     async def judge(self, question: str, cached: str, fresh: str) -> Verdict:
         """See `Judge`; which of the answers was cached is not told."""
@@ -102,9 +109,16 @@ class LlmJudge:
         if known is not None:
             self._verdicts.move_to_end(digest)
             return known
-        verdict = await self._ask(texts, digest)
-        if verdict.how == "model":
-            self._remember(digest, verdict)
+        asked = self._under_way.get(digest)
+        if asked is not None:
+            return await asyncio.shield(asked)
+        asked = self._under_way[digest] = asyncio.get_running_loop().create_future()
+        verdict = Verdict("unsure", "unreachable")
+        try:
+            verdict = await self._ask(texts, digest)
+        finally:
+            del self._under_way[digest]
+            asked.set_result(verdict)
         return verdict
 
     async def close(self) -> None:
@@ -129,18 +143,28 @@ class LlmJudge:
         self._asked += 1
         try:
             async with asyncio.timeout(self._limits.deadline):
-                reply = await self._send(body)
-        except (UpstreamError, TimeoutError):
-            self._failed += 1
-            return Verdict("unsure", "unreachable")
+                status, reply = await self._send(body)
+        except (UpstreamError, TimeoutError) as fault:
+            self._pay(Usage(), int(estimated))  # it may well work on
+            return self._no_verdict("unreachable", type(fault).__name__)
         agreement, used = read_reply(reply)
         if used.total_tokens:
             self._tokens.settle(used.total_tokens - estimated)
         self._pay(used, int(estimated))
         if agreement is None:
-            self._failed += 1
-            return Verdict("unsure", "unreadable")
-        return Verdict(agreement, "model")
+            read = "its reply is no single verdict"
+            return self._no_verdict("unreadable", read if status == 200 else f"status {status}")
+        verdict = Verdict(agreement, "model")
+        self._remember(digest, verdict)
+        return verdict
+
+    def _no_verdict(self, how: str, why: str) -> Verdict:
+        self._failed += 1
+        now = self._clock.monotonic()
+        if now - self._told_at >= TELL_EVERY:
+            self._told_at = now
+            log.warning("the judge's model %s gives no verdict: %s", self._model, why)
+        return Verdict("unsure", how)
 
     def _pay(self, used: Usage, estimated: int) -> None:
         if self._purse is not None:
@@ -165,12 +189,14 @@ class LlmJudge:
             }
         )
 
-    async def _send(self, body: bytes) -> bytes:
+    async def _send(self, body: bytes) -> tuple[int, bytes]:
+        """Status and body, which is empty for any status but 200."""
         headers = ((b"content-type", b"application/json"), (b"accept", b"application/json"))
         request = UpstreamRequest("POST", "/v1/chat/completions", headers, body)
         response = await self._upstream.send(request)
         try:
-            return await _read(response.chunks()) if response.status == 200 else b""
+            told = await _read(response.chunks()) if response.status == 200 else b""
+            return response.status, told
         finally:
             await response.close()
 

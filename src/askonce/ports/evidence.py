@@ -84,6 +84,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     On one that was `asked`: the requests, packed by `trust.asked`."""
     retracted: bool = False
     """The entry has been marked bad."""
+    embedder: str = ""
+    """Id of what measured: scores and looks of another one say nothing."""
     seq: int = 0
     """Place in the log, which gives it; 0 before."""
 

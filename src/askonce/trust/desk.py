@@ -180,14 +180,6 @@ class TrustDesk:
                 lesson.learner.refit()
                 yield
 
-    def current(self, place: Place, near: Sequence[Neighbour]) -> Sequence[Neighbour]:
-        """Those that were stored since the last drift: older answers have gone out of date."""
-        known = self._namespaces.get(place.namespace)
-        if known is None or not known.since:
-            return near
-        ends = known.since + self._manners.life
-        return [each for each in near if each.item.expires_at >= ends]
-
     def since(self, place: Place) -> float:
         """When the last drift was noticed here; 0 if there was none."""
         known = self._namespaces.get(place.namespace)
@@ -268,7 +260,7 @@ class TrustDesk:
             self._note_audit(place, first)
         elif first.source in {"miss", "shadow"}:
             self._note_miss(place, first)
-        seen = _seen(first)
+        seen = self._seen(first)
         served = first.entry if seen is None else seen.keys[seen.look.best]
         said = {one.entry: one.verdict for one in records if one.verdict != "unsure"}
         self._learn_place(place, first, said, served)
@@ -286,6 +278,17 @@ class TrustDesk:
         )
         learner = self._namespace(place.namespace).learner
         return Lesson(learner, seen.look, same, min(1 / first.probability, _HEAVIEST))
+
+    def _seen(self, record: Evidence) -> Seen | None:
+        """The look that came with a record, if it can be learned from: not of another release."""
+        if not record.look:
+            return None
+        try:
+            seen = unpack(record.look)
+        except (msgspec.MsgspecError, ValueError):
+            return None
+        learner = self._namespace(record.namespace.encode()).learner
+        return seen if learner.fits(seen.look) else None
 
     def _plan(self, place: Place, hit: Evidence) -> None:
         planned = 0.0 if hit.how == UNWATCHED else hit.probability
@@ -373,11 +376,3 @@ class TrustDesk:
                 self._ledger.repeat(one)
                 if one.what in {"asked", "served"}:
                     self._earn(one.namespace)
-
-
-def _seen(record: Evidence) -> Seen | None:
-    """The look that came with a record; none where it cannot be read, as from another release."""
-    try:
-        return unpack(record.look) if record.look else None
-    except (msgspec.MsgspecError, ValueError):
-        return None

@@ -36,11 +36,11 @@ def checked(record: Evidence) -> Evidence:
     return record
 
 
-def requests(packed: bytes, process: str, at: UnixTime) -> Evidence:
+def requests(packed: bytes, process: str, at: UnixTime, embedder: str = "") -> Evidence:
     """The record of requests that a process has decided, as packed by `trust.asked`."""
     return Evidence(
         at=at, namespace="", partition=b"", request_id=process, question=b"", entry=b"",
-        score=0.0, verdict="unsure", source="asked", mode="on", look=packed,
+        score=0.0, verdict="unsure", source="asked", mode="on", look=packed, embedder=embedder,
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from askonce.trust.account.thrift import Thrift
-from askonce.units import Cosine, Seconds
+from askonce.units import Cosine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,8 +30,6 @@ class Manners(msgspec.Struct, frozen=True, kw_only=True):
     thrift: Thrift = Thrift()
     namespaces: int = 64
     """Most of them with a verifier of their own; the longest unused forget what they learned."""
-    life: Seconds = Seconds(86400.0)
-    """Of an entry, as configured: how old it is shows by when it ends."""
     band: float = 1.0
     """Log odds on each side of the threshold within which a second opinion is asked for."""
     remembered: int = 8000

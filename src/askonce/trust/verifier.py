@@ -214,6 +214,12 @@ class Learner:
         self._learned += 1
         self.coefficients = self.coefficients._replace(table=self._differences.table.copy())
 
+    def fits(self, seen: Look) -> bool:
+        """Whether the look was taken with these features and this embedder's dimensions."""
+        widths = seen.rows.shape[1], seen.products.shape[1], seen.answers.shape[1]
+        own = self._rows.rows.shape[1] - 2, self._products.rows.shape[1]
+        return widths == (*own, self._votes.rows.shape[1] - 2)
+
     @property
     def due(self) -> bool:
         """Whether enough was learned since the last fit to fit again: often at first."""

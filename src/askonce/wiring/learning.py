@@ -9,8 +9,9 @@ from hashlib import blake2b
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
-from askonce.cache.learning import Effort, Learning
-from askonce.cache.learning import Parts as LearningParts
+from askonce.cache.learning import Learning
+from askonce.cache.means import Effort
+from askonce.cache.means import Parts as LearningParts
 from askonce.embedders.patient import PatientEmbedder
 from askonce.errors import ConfigError
 from askonce.judges.cascade import CascadeJudge
@@ -73,6 +74,7 @@ async def learning_of(
     return Learning(
         LearningParts(
             process=token_hex(8),
+            embedder=parts.embedder.id,
             desk=desk,
             log=parts.evidence,
             judge=judge,
@@ -121,7 +123,6 @@ def manners(config: Config) -> Manners:
     trust = config.trust
     return Manners(
         floor=Cosine(config.semantic.floor),
-        life=Seconds(config.semantic.ttl),
         thrift=Thrift(of_hits=trust.audit_cost, of_requests=trust.cold_audit),
     )
 

@@ -65,6 +65,16 @@ def test_admission_is_that_of_the_product(tmp_path: Path) -> None:
     traffic.close()
 
 
+def test_an_answer_that_broke_off_is_not_stored(tmp_path: Path) -> None:
+    """A line of our own without its answer tells of that; one of another log tells nothing."""
+    traffic = traffic_of(
+        tmp_path, [call("a", None, v=1, answer=None), call("a", None), call("a", "yes", v=1)]
+    )
+    assert [one.stored for one in traffic.calls] == [False, True, True]
+    assert traffic.refused == {"broken": 1, "not_in_the_log": 1}
+    traffic.close()
+
+
 def test_tokens_are_told_or_guessed(tmp_path: Path) -> None:
     """A request that was told before lends its count; else four letters are one token."""
     lines = [call("x" * 400), call("a", None, answer=COMPLETION), call("a", "yes")]

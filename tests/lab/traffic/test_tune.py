@@ -77,6 +77,13 @@ def test_an_engine_that_never_says_the_same_twice_shortens_no_life() -> None:
     assert advice.exact_ttl(found, Config(), 10 * DAY).then == 3600.0
 
 
+def test_an_engine_that_never_says_the_same_twice_lengthens_no_life_by_itself() -> None:
+    """No answer as old as that has been seen to hold, so the operator is to decide."""
+    changed = repeats(LOW, {60.0: (0, 100), 3600.0: (0, 100), 4 * 3600.0: (1, 99)})
+    told = advice.exact_ttl(changed, Config(), 10 * DAY)
+    assert (told.then, told.optional) == (4 * 3600.0, True)
+
+
 def test_few_re_asks_change_nothing() -> None:
     """Nor does a log without times."""
     few = msgspec.structs.replace(repeats(LOW, {}), again=3)
@@ -225,6 +232,14 @@ def test_a_floor_is_lowered_as_far_as_it_is_proven() -> None:
     raised = advised({0.95: bad, 0.97: bad, 0.99: fine}, {0.01: fine})
     assert raised["semantic.floor"].then == 0.99
     assert raised["trust.enabled"].then is True
+
+
+def test_where_every_floor_is_over_the_budget_only_equal_words_are_left() -> None:
+    """What is told is what the highest floor that was replayed came to."""
+    bad = count(same=80, different=20)
+    raised = advised({0.95: bad, 0.97: bad, 0.99: bad}, {0.01: count(same=900)})["semantic.floor"]
+    assert raised.then == 1.0
+    assert raised.why.startswith("from 0.99 on 20 of 100 judged hits in other words were wrong")
 
 
 def test_a_stricter_preset_is_advised_where_it_costs_nothing() -> None:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
+    from askonce.stores.sqlite.shared import SqliteShared
+
 HOUR = Seconds(3600.0)
 MIB = 1024 * 1024
 
@@ -44,6 +46,13 @@ async def opened(
 def key(number: int) -> bytes:
     """A key as long as real ones."""
     return number.to_bytes(32, "big")
+
+
+async def limit_file(store: SqliteShared, pages: int) -> None:
+    """Let the file have no more pages, as a full disk would."""
+    await store._writer.run(
+        lambda: store._writing.connection().execute(f"PRAGMA max_page_count = {pages}").fetchone()
+    )
 
 
 def held_rightly(path: Path) -> bool:

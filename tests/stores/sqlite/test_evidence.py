@@ -8,13 +8,21 @@ import sqlite3
 import zlib
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 from blockbuster import blockbuster_ctx
-from tests.stores.sqlite.sqlite_support import MIB, content_of, overwrite, set_aside
+from tests.stores.sqlite.sqlite_support import (
+    MIB,
+    content_of,
+    limit_file,
+    overwrite,
+    set_aside,
+)
 
 from askonce.errors import StoreError
 from askonce.stores.sqlite.evidence import SqliteEvidence, open_evidence
 from askonce.stores.sqlite.store import SqliteStore
+from askonce.stores.sqlite.writes import STUCK_SECONDS
 from askonce.testing import FakeClock, RecordingSink
 from askonce.testing.evidence import MemoryEvidenceLog, check_evidence_log, example_evidence
 from askonce.units import Seconds
@@ -110,9 +118,32 @@ async def test_seqs_grow_past_a_lost_file(path: Path) -> None:
         assert await log.append([example_evidence(9)]) > last
 
 
+async def test_a_full_disk_deletes_no_log(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """However long nothing can be written, its file stays; that of the answers would go."""
+    clock = FakeClock()
+    large = msgspec.structs.replace(example_evidence(1), look=bytes(1_000_000))
+    log = SqliteEvidence(path, clock=clock, sink=RecordingSink(), max_bytes=4 * MIB)
+    try:
+        await log.append([example_evidence(1)])
+        file = path.stat().st_ino
+        await limit_file(log, 1)
+        for _ in range(3):
+            with pytest.raises(StoreError, match="full"):
+                await log.append([large])
+            clock.advance(STUCK_SECONDS)
+        assert path.stat().st_ino == file
+        assert caplog.messages == []
+        await limit_file(log, 1000)
+        assert await log.append([large]) > 0
+    finally:
+        await log.close()
+
+
 @pytest.mark.parametrize("call", ["since", "retract"])
-async def test_sets_a_rotten_file_aside(path: Path, call: str) -> None:
-    """A record with a flipped bit is a fault of the read or write that finds it, once."""
+async def test_sets_a_rotten_file_aside(
+    path: Path, call: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A record with a flipped bit is a fault of the read or write that finds it, once, and told."""
     async with opened(path) as log:
         await log.append([example_evidence(1)])
     content = content_of(path)
@@ -124,6 +155,20 @@ async def test_sets_a_rotten_file_aside(path: Path, call: str) -> None:
         assert await log.since(0, 10) == []
         assert await log.append([example_evidence(2)]) > 0
     assert set_aside(path) == [".corrupt-1"]
+    assert caplog.messages == [f"{path} cannot be used: set aside as {path.name}.corrupt-1"]
+
+
+async def test_tells_of_a_file_of_another_version(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What it held is not lost in silence."""
+    async with opened(path) as log:
+        await log.append([example_evidence(1)])
+    with contextlib.closing(sqlite3.connect(path)) as other:
+        other.execute("PRAGMA user_version = 99")
+    async with opened(path) as log:
+        assert await log.since(0, 10) == []
+    assert caplog.messages == [f"{path} cannot be used: set aside as {path.name}.version-1"]
 
 
 async def test_a_record_of_another_shape_is_a_fault(path: Path) -> None:

@@ -16,6 +16,7 @@ from tests.stores.sqlite.sqlite_support import (
     content_of,
     held_rightly,
     key,
+    limit_file,
     opened,
     overwrite,
     set_aside,
@@ -197,8 +198,10 @@ async def test_a_full_disk_fails_puts_and_heals(path: Path) -> None:
     assert held_rightly(path)
 
 
-async def test_a_full_disk_that_no_eviction_helps_heals_in_the_end(path: Path) -> None:
-    """While nothing can be written, puts fail and gets answer; after a minute the file goes."""
+async def test_a_full_disk_that_no_eviction_helps_heals_in_the_end(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """While nothing can be written, puts fail and gets answer; then the file goes, and is told."""
     clock = FakeClock()
     async with opened(path, clock=clock) as store:
         await store.put(b"k", b"v", ttl=HOUR)
@@ -213,6 +216,7 @@ async def test_a_full_disk_that_no_eviction_helps_heals_in_the_end(path: Path) -
         assert await store.get(key(5)) == bytes(50_000)
         assert await store.epoch() > before
         assert set_aside(path) == []
+        assert caplog.messages == [f"{path} had no room for too long: deleted"]
 
 
 async def test_does_not_wait_for_ever_to_open(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -311,10 +315,3 @@ async def put_outcome(store: SqliteStore, number: int) -> str:
     except StoreError:
         return "StoreError"
     return "ok"
-
-
-async def limit_file(store: SqliteStore, pages: int) -> None:
-    """Let the file have no more pages, as a full disk would."""
-    await store._writer.run(
-        lambda: store._writing.connection().execute(f"PRAGMA max_page_count = {pages}").fetchone()
-    )

@@ -118,6 +118,16 @@ def test_no_drift_is_seen_where_there_is_none() -> None:
     assert node.drifts == 0
 
 
+def test_a_callers_word_is_a_quarter_of_a_verdict_for_a_drift_as_well() -> None:
+    """So many words as raise an alarm where the engine says so raise none where callers do."""
+    alarms = {}
+    for source in ("audit", "caller"):
+        node = _node(2000)
+        told = (node.learn(Label(4.0, wrong=True, source=source)) for _ in range(100))
+        alarms[source] = next(number for number, alarm in enumerate(told, 1) if alarm)
+    assert alarms["caller"] > 3 * alarms["audit"]
+
+
 def test_an_alarm_needs_more_than_chance() -> None:
     """The ratio never falls below 1, and one surprise is none."""
     drift = Drift()

@@ -79,14 +79,14 @@ def exact_ttl(found: Repeats, config: Config, seconds: float) -> Advice:
     seen = [age for age in AGES if age <= max(seconds, AGES[0])]
     needed = next((age for age in seen if kept[age] >= ENOUGH * kept[seen[-1]]), seen[-1])
     then = min(max(now, needed), fresh)
-    shown = sum(change.judged for change in found.changes if now < change.age <= then)
+    held = sum(change.same for change in found.changes if now < change.age <= then)
     return Advice(
         key="exact.ttl",
         now=now,
         then=then,
         why=_why_ttl(found, kept, needed, fresh),
         risk=_risk_of_age(found.changes, then),
-        optional=then > now and shown < _JUDGED,
+        optional=then > now and held < _JUDGED,
     )
 
 

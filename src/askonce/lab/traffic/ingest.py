@@ -290,6 +290,9 @@ class _Reader:
         if logged.status != 200:
             traffic.refused["status"] += 1
             return _Admitted()
+        if logged.broken:
+            traffic.refused["broken"] += 1
+            return _Admitted()
         if not logged.answer:
             traffic.refused["not_in_the_log"] += 1
             return _Admitted(stored=True, findable=True)

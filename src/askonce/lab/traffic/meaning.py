@@ -164,13 +164,14 @@ def _floor(found: Evidence, share: float, config: Config) -> Advice:
     then = min([now, *_proven(found, share)])
     if _over(found.guards[now].total, share):
         then = _next_up(found, share, now)
-    at = found.guards[then].total
+    replayed = min(then, max(found.guards))
+    at = found.guards[replayed].total
     return Advice(
         key="semantic.floor",
         now=now,
         then=then,
-        why=f"from {then:g} on {at.reworded_different} of {at.reworded_judged} judged hits in other"
-        f" words were wrong, below {100 * at.reworded_bound:.1f} %;"
+        why=f"from {replayed:g} on {at.reworded_different} of {at.reworded_judged} judged hits in"
+        f" other words were wrong, below {100 * at.reworded_bound:.1f} %;"
         f" {percent(at.hits, at.calls)} % answered",
         risk="decides alone where there is no evidence: look-alikes that the log does not have",
     )

@@ -325,6 +325,7 @@ class Replay:
             partition=place.digest,
             near=near,
             until=self._store.until[near.rows].tolist(),
+            stored=self._store.since[near.rows].tolist(),
             text=traffic.text,
             read=self._stage.read,
             key=call.key,

@@ -19,7 +19,7 @@ from askonce.trust.account.ledger import Policy
 from askonce.trust.desk import TrustDesk
 from askonce.trust.prior import shipped
 from askonce.trust.sight import Manners
-from askonce.units import Cosine, Seconds
+from askonce.units import Cosine
 from askonce.wiring import RULES_ERROR, namespaces
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def desk_of(dim: int, config: Config, budget: float | None, mode: Callable[[str]
             caution=Caution(audit=trust.audit, forced=trust.forced),
             judge=RULES_ERROR,
         ),
-        manners=Manners(floor=Cosine(config.semantic.floor), life=Seconds(config.semantic.ttl)),
+        manners=Manners(floor=Cosine(config.semantic.floor)),
         seed=_SEED,
     )
     return ByDesk(desk, mode, trust.audits_per_hour, _SEED)

@@ -43,6 +43,8 @@ class Found(NamedTuple):
     """Rows are keys, best first."""
     until: Sequence[float]
     """When each of the near ends."""
+    stored: Sequence[float]
+    """When each of them was stored."""
     text: Callable[[int], str]
     """The question of a key."""
     read: Callable[[int], ReadText]
@@ -156,7 +158,9 @@ class ByDesk:
             return Choice()
         place, request = _place(found), _request(found)
         known = self._neighbours(found)
-        self._near = list(self._desk.current(place, known))
+        since = self._desk.since(place)
+        aged = zip(known, found.stored, strict=True)
+        self._near = [each for each, stored in aged if stored >= since]
         text, read = found.text(found.key), found.read(found.key)
         self._verdict = verdict = self._desk.judge(place, text, read, self._near, request)
         if mode == "shadow" or not verdict.serve:

@@ -49,6 +49,8 @@ class Logged(msgspec.Struct, frozen=True, kw_only=True):
     request: bytes
     answer: bytes = b""
     """A completion as JSON; empty where the log has none."""
+    broken: bool = False
+    """There was none to keep: the log has the answers of those that there were."""
     time: float | None = None
     seconds: float = 0.0
     endpoint: str = CHAT
@@ -63,6 +65,7 @@ class _Own(msgspec.Struct):
     """The members of AskOnce's own format, and of `request` with `response`."""
 
     request: msgspec.Raw
+    v: int = 0
     answer: msgspec.Raw = msgspec.Raw(b"null")
     response: msgspec.Raw = msgspec.Raw(b"null")
     time: float | str | None = None
@@ -110,6 +113,7 @@ def _own(found: _Own) -> Logged:
     return Logged(
         request=raw if whole else _unwrapped(_value(raw)),
         answer=_completion(answer, {}),
+        broken=found.v > 0 and answer is None,
         time=_time(found.time),
         seconds=_took(found.seconds),
         endpoint=found.endpoint,

@@ -62,7 +62,7 @@ def _left_out(report: LogReport) -> list[str]:
         rows += [[str(one.lines), one.reason, ", ".join(one.first)] for one in report.left_out]
         parts.append(aligned(rows, left=3))
     for title, counts in (
-        ("answers not stored", report.refused),
+        ("answers not stored, or taken for stored where not_in_the_log", report.refused),
         ("requests never answered by meaning", report.unasked),
     ):
         if counts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -50,6 +51,8 @@ class SqliteEvidence(SqliteShared):
 
     part: Part = "evidence"
     schema = SCHEMA
+    patience = math.inf
+    """What is known of wrong answers is worth more than a log that can be written again."""
 
     async def append(self, records: Sequence[Evidence]) -> int:
         """See `EvidenceLog`."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import logging
 import os
 import sqlite3
 import time
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from askonce.ports import Clock
+
+_log = logging.getLogger(__name__)
 
 APPLICATION_ID = 0x41736B31
 SCHEMA_VERSION = 2
@@ -169,6 +172,7 @@ class StoreFile:
                     retire(path_beside(self.path))
                     self.path.unlink(missing_ok=True)
                     self._drop_logs()
+                    _log.warning("%s had no room for too long: deleted", self.path)
         except OSError as error:
             raise StoreError(f"cannot delete {self.path}: {error}") from error
 
@@ -262,7 +266,9 @@ class StoreFile:
         earlier = sorted(self.path.parent.glob(f"{self.path.name}.{why}-*"))
         number = max((_number_of(path) for path in earlier), default=0) + 1
         retire(path_beside(self.path))
-        self.path.rename(self.path.with_name(f"{self.path.name}.{why}-{number}"))
+        aside = self.path.with_name(f"{self.path.name}.{why}-{number}")
+        self.path.rename(aside)
+        _log.warning("%s cannot be used: set aside as %s", self.path, aside.name)
         self._drop_logs()
         for path in earlier:
             path.unlink(missing_ok=True)

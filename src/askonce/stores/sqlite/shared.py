@@ -33,6 +33,7 @@ class SqliteShared:
 
     part: Part
     schema: Schema = ENTRIES
+    patience: float = writes.STUCK_SECONDS
 
     def __init__(
         self,
@@ -65,7 +66,7 @@ class SqliteShared:
         self._writes = writes.Writes(
             self._writing,
             clock=clock,
-            bounds=writes.Bounds(entries=max_bytes, pages=self._file.pages),
+            bounds=writes.Bounds(max_bytes, self._file.pages, self.patience),
             keys=keys,
             report=self._report,
             part=self.part,

@@ -155,6 +155,7 @@ class Bounds(msgspec.Struct, frozen=True):
     """Bytes that entries cost."""
     pages: int
     """Pages of the file that are in use; reached first by sizes that fill pages badly."""
+    patience: float = STUCK_SECONDS
 
     def excess(self, connection: sqlite3.Connection) -> int:
         """Bytes to take away, at most; 0 or less is none."""
@@ -252,7 +253,7 @@ class Writes:
         now = self._clock.monotonic()
         if self._full_since is None:
             self._full_since = now
-        if now - self._full_since < STUCK_SECONDS:
+        if now - self._full_since < self._bounds.patience:
             self._relieve(connection)
         else:
             self._full_since = None

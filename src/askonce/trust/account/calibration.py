@@ -99,11 +99,11 @@ class Drift(msgspec.Struct):
 
     ratio: float = 1.0
 
-    def saw(self, expected: float, *, wrong: bool) -> bool:
+    def saw(self, expected: float, weight: float = 1.0, *, wrong: bool) -> bool:
         """Take one verdict of this expected chance; returns whether there is an alarm."""
         worse = _WORSE * expected / (1 + (_WORSE - 1) * expected)
         times = worse / expected if wrong else (1 - worse) / (1 - expected)
-        self.ratio = max(1.0, self.ratio * times)
+        self.ratio = max(1.0, self.ratio * times**weight)
         return self.ratio >= _ALARM
 
 
@@ -164,7 +164,7 @@ class Node:
     def learn(self, label: Label) -> bool:
         """Take one verdict; returns whether older evidence was dropped because of drift."""
         cell, weight = cell_of(label.score), TRUST[label.source]
-        drifted = self._watch(cell, wrong=label.wrong)
+        drifted = self._watch(cell, weight, wrong=label.wrong)
         self.cells.add(cell, float(label.wrong), weight)
         self._since.add(cell, float(label.wrong), weight)
         if label.source == "audit" and label.wrong:
@@ -176,11 +176,11 @@ class Node:
             self.drifts += 1
         return drifted
 
-    def _watch(self, cell: int, *, wrong: bool) -> bool:
+    def _watch(self, cell: int, weight: float, *, wrong: bool) -> bool:
         alarm = False
         if self.rates is not None and sum(self.cells.labels) >= _SETTLED * self.cells.unit:
             expected = min(max(self._judge.seen(self.rates.rate(cell)), _EDGE), 1 - _EDGE)
-            alarm = self._drift.saw(expected, wrong=wrong)
+            alarm = self._drift.saw(expected, weight, wrong=wrong)
         if self._drift.ratio <= 1.0:
             self._since = Cells(memory=self._memory)
         return alarm

@@ -152,9 +152,9 @@ def test_a_suite_that_is_nowhere_is_told_where_it_was_sought(
 @pytest.mark.skipif(
     not Path("/proc/self/task").exists(), reason="threads are counted by the kernel"
 )
-@pytest.mark.parametrize("arguments", [["evaluate", "--suite", "x"], ["tune", "x"]])
-def test_replays_compute_with_one_thread(arguments: list[str]) -> None:
-    """They take a process a core; more threads in each would wait for one another, spinning."""
+@pytest.mark.parametrize("arguments", [["evaluate", "--suite", "x"], ["tune", "x"], ["stats"]])
+def test_commands_compute_with_one_thread(arguments: list[str]) -> None:
+    """More would wait for one another, spinning, without the low priority of learning."""
     script = (
         "import os\nfrom askonce.cli import main\n"
         f"main({arguments})\n"

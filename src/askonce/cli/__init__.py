@@ -71,7 +71,12 @@ def _kv_action(arguments: argparse.Namespace) -> int:
 
 
 def _configured(arguments: argparse.Namespace) -> int:
-    """Run a command that needs a valid configuration."""
+    """Run a command that needs a valid configuration.
+
+    Numpy reads at its import how many threads it may use. More than one would wait for one another,
+    spinning, over products as small as ours, and none of them has the low priority of learning.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     config = load_config(arguments.config, os.environ, settings_of(arguments))
     match arguments.command:
         case "serve":
@@ -85,12 +90,10 @@ def _configured(arguments: argparse.Namespace) -> int:
             caller = Caller(arguments.namespace, arguments.authorization)
             return print_keys(config, arguments.file, arguments.other, caller)
         case "evaluate":
-            _one_blas_thread()
             from askonce.cli.evaluate import evaluate
 
             return evaluate(config, arguments)
         case "tune":
-            _one_blas_thread()
             from askonce.cli.traffic import tune
 
             return tune(config, arguments)
@@ -111,12 +114,3 @@ def _configured(arguments: argparse.Namespace) -> int:
 
             chosen = Chosen(arguments.exact, arguments.semantic, arguments.tag, arguments.yes)
             return clear(config, chosen)
-
-
-def _one_blas_thread() -> None:
-    """More would wait for one another, spinning, over products as small as ours.
-
-    The libraries read it when numpy is first imported.
-    """
-    for library in ("OPENBLAS", "MKL", "OMP"):
-        os.environ.setdefault(f"{library}_NUM_THREADS", "1")

@@ -143,7 +143,7 @@ async def test_a_frozen_server_is_given_up_and_found_again(three: list[Memcached
 
 async def test_an_abandoned_call_takes_no_other_calls_answer(one: Memcached) -> None:
     """Callers that leave at any time do no harm to those that stay."""
-    async with opened(url_of([one])) as store:
+    async with opened(url_of([one]) + "?patience=10") as store:
         await fill(store)
         for _ in range(100):
             calls = [asyncio.ensure_future(store.get(key)) for key in KEYS]

@@ -37,10 +37,7 @@ if TYPE_CHECKING:
     from askonce.canonical.entry import Entry
     from askonce.canonical.key import Scope
     from askonce.events import Part
-    from askonce.ports import (
-        Agreement,
-        LabelSource,
-    )
+    from askonce.ports import Agreement, LabelSource
     from askonce.tiers.semantic import Finding
     from askonce.trust.names import Mode
     from askonce.trust.sight import Sight, Verdict

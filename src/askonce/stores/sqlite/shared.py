@@ -34,6 +34,7 @@ class SqliteShared:
     part: Part
     schema: Schema = ENTRIES
     patience: float = writes.STUCK_SECONDS
+    """As `writes.Bounds.patience`."""
 
     def __init__(
         self,

@@ -156,6 +156,7 @@ class Bounds(msgspec.Struct, frozen=True):
     pages: int
     """Pages of the file that are in use; reached first by sizes that fill pages badly."""
     patience: float = STUCK_SECONDS
+    """Seconds without room after which the file is deleted."""
 
     def excess(self, connection: sqlite3.Connection) -> int:
         """Bytes to take away, at most; 0 or less is none."""
